@@ -7,7 +7,7 @@ import { asText, canonicalJson, hashId, isRecord } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { emitterFor } from '../kit/native.ts';
 import { format, Reader, unreadable } from '../kit/reader.ts';
-import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
+import { taskOf } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 
 const NAME = 'agentboard';
@@ -32,7 +32,7 @@ export const agentboard = format({
     const task = taskOf(NAME, row.any('goal'), { tags }, isNamed ? `${NAME}/${name}/${asText(id)}` : undefined);
     if (!task) return unreadable('bad_type', 'goal', 'the text of the goal', row.native.goal);
     row.any('id');
-    const trace = new Trace(emit, NAME, record);
+    const trace = Trace.of(NAME, record);
     for (const [turn, fields] of turnsOf(trajectory)) addTurn(trace, turn, fields);
     const score = (kind: 'reward' | 'score', label: string): void => {
       const value = row.any(label);
@@ -44,7 +44,6 @@ export const agentboard = format({
     return trace.finish(
       {
         task,
-        started: { flags: [NO_TOKEN_IDS, ...(row.problems.length > 0 ? ['incomplete'] : [])] },
         agents: [AGENT],
         finished: {
           // Of web tasks a number: how far the reference was reached.

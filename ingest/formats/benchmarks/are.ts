@@ -10,7 +10,7 @@ import { isIdentifier } from '../../events/text.ts';
 import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { emitterFor, refusal, refused } from '../kit/native.ts';
 import { isWhole } from '../kit/reader.ts';
-import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
+import { taskOf } from '../kit/run.ts';
 import { jsonIn } from '../kit/span-attributes.ts';
 import { Trace } from '../kit/trace.ts';
 import { type AgentLogs, addAgentLogs, messagesIn } from './are-logs.ts';
@@ -41,7 +41,7 @@ type AgentFacts = Pick<AgentLogs, 'agents' | 'answer' | 'asked'>;
 
 function convert(record: NativeRecord): Conversion {
   const { value } = record;
-  const trace = new Trace(emit, NAME, record);
+  const trace = Trace.of(NAME, record);
   if (isLite(value)) return runOf(trace, value, addHistories(trace, value));
   if (!isTrace(value)) {
     const expected = 'a trace {metadata.definition.scenario_id, completed_events, …} or its lite form';
@@ -116,8 +116,8 @@ function runOf(
   return trace.finish(
     {
       task: taskIn(about, asked, oracle),
+      incomplete,
       started: {
-        flags: [NO_TOKEN_IDS, ...(incomplete || refusals.length > 0 ? ['incomplete'] : [])],
         group_id: isIdentifier(about.scenario_id) ? hashId(NAME, about.scenario_id, ...team) : undefined,
         attempt: isWhole(attempt) && attempt >= 0 ? attempt : undefined,
         tags: without({ seed: about.seed ?? undefined, start_time: about.start_time ?? undefined }),

@@ -9,16 +9,15 @@ import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { finishReasonIn } from '../kit/finish-reason.ts';
 import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
-import { refusal, refused, revisedEmitter } from '../kit/native.ts';
+import { refusal, refused } from '../kit/native.ts';
 import { isWhole, Reader } from '../kit/reader.ts';
-import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
+import { taskOf } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 import { usageOf } from '../kit/usage.ts';
 import { addEvents } from './inspect-events.ts';
 import { messageOf, partsOf, resolved, textOf, toolsIn } from './inspect-messages.ts';
 
 const NAME = 'inspect';
-const emit = revisedEmitter(NAME);
 
 const isLog = (record: unknown): record is JsonObject =>
   isRecord(record) &&
@@ -97,7 +96,7 @@ function sampleDrafts(native: JsonObject, sampled: JsonObject, canonical: string
   const output = new Reader(isRecord(answered) ? answered : {});
   const [error, limit] = [sample.object('error')?.native, sample.object('limit')];
   const record = { value: null, canonical, ordinal: 0 };
-  const trace = new Trace(emit, NAME, record, isIdentifier(uuid) ? uuid : hashId(NAME, evaluation, id, sampled.epoch));
+  const trace = Trace.revised(NAME, record, isIdentifier(uuid) ? uuid : hashId(NAME, evaluation, id, sampled.epoch));
   if (events.some(({ event }) => event === 'model')) addEvents(trace, events, pool);
   else addMessages(trace, (resolved(sample.list('messages') ?? [], texts) as unknown[]).filter(isRecord), output);
   addScores(trace, sample.object('scores')?.native ?? {});
@@ -116,7 +115,6 @@ function sampleDrafts(native: JsonObject, sampled: JsonObject, canonical: string
       attempt: (sampled.epoch as number) - 1,
       group_id: hashId(NAME, evaluation, id),
       session_id: run.id('run_id'),
-      flags: [NO_TOKEN_IDS],
       tags: without({ task, model: native.model, eval_id: native.eval_id, solver: native.solver ?? undefined }),
     },
     startedAt: sample.time('started_at'),

@@ -3,13 +3,11 @@
  * were and the order of the roles is not stored; they are read in the order of the method, and flagged.
  */
 import { conversationIn } from '../kit/conversation.ts';
-import { emitterFor } from '../kit/native.ts';
 import { format, type Reader, unreadable } from '../kit/reader.ts';
-import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
+import { taskOf } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 
 const NAME = 'm500';
-const emit = emitterFor(NAME);
 
 const SUFFIX = '_messages';
 const COLUMNS = ['expert_recruiter', 'problem_solver', 'critic', 'evaluator'].map((role) => role + SUFFIX);
@@ -27,7 +25,7 @@ export const m500 = format({
       role: column.slice(0, -SUFFIX.length),
       messages: messagesIn(row, column),
     }));
-    const trace = new Trace(emit, NAME, record);
+    const trace = Trace.of(NAME, record);
     let first = 0;
     for (const { role, messages } of columns) {
       trace.conversation(messages, { agentOf: () => role, first, ledger: undefined });
@@ -35,12 +33,12 @@ export const m500 = format({
     }
     return trace.finish({
       task,
-      started: { flags: [NO_TOKEN_IDS, 'order_unknown'], unmapped: row.rest() },
+      flags: ['order_unknown'],
+      started: { unmapped: row.rest() },
       agents: columns.map(({ role, messages: [first] }) => {
         const instructions = first?.role === 'system' ? (first.content as string) : undefined;
         return { agent_id: role, role, system_instructions: instructions };
       }),
-      finished: { outcome: 'unknown' },
     });
   },
 });

@@ -3,14 +3,12 @@
  * the program answered; both rows of one generation are one episode. The program is kept and never run.
  */
 import { hashId, sha256 } from '../../events/json.ts';
-import { revisedEmitter } from '../kit/native.ts';
 import { format, unreadable } from '../kit/reader.ts';
 import { taskOf } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 
 const NAME = 'mas-gpt';
 const CALL = 'generation';
-const emit = revisedEmitter(NAME);
 
 export const masGpt = format({
   name: NAME,
@@ -31,7 +29,7 @@ export const masGpt = format({
     if (program === undefined && row.has('mas_str'))
       return unreadable('bad_type', 'mas_str', 'a text', row.native.mas_str);
     const episodeId = hashId(NAME, row.native.query, text, record.ordinal);
-    const trace = new Trace(emit, NAME, record, episodeId);
+    const trace = Trace.revised(NAME, record, episodeId);
     const choices = [{ index: 0, content: text }];
     trace.add('generation.completed', [], { seq: 0, call_id: CALL, agent_id: trace.member('generator'), choices });
     if (program !== undefined) {

@@ -6,14 +6,12 @@ import { canonicalJson, isRecord, without } from '../../events/json.ts';
 import { parseWritten } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { bareName, kindOf } from '../kit/authors.ts';
-import { emitterFor } from '../kit/native.ts';
 import { pythonLiterals } from '../kit/python-literals.ts';
 import { format, unreadable } from '../kit/reader.ts';
-import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
+import { taskOf } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 
 const NAME = 'mast';
-const emit = emitterFor(NAME);
 
 export const mast = format({
   name: NAME,
@@ -29,7 +27,7 @@ export const mast = format({
     const labels = isFull ? fullLabels(annotation) : humanLabels(annotations);
     const empty = /^(?:\[\s*\]|\{\s*\})?$/.test(log.trim());
     const entries = empty ? [] : entriesIn(log);
-    const trace = new Trace(emit, NAME, record);
+    const trace = Trace.of(NAME, record);
     if (entries) for (const entry of entries) addEntry(trace, entry);
     else {
       // A log of any other form is one step of nobody.
@@ -40,15 +38,15 @@ export const mast = format({
     const tags = row.these('mas_name', 'llm_name', 'benchmark_name', 'trace_id', 'round') ?? {};
     const run = trace.finish({
       task: taskOf(NAME, asked?.text),
+      incomplete: empty,
+      flags: empty || entries ? [] : ['unsegmented'],
       started: {
         tags,
-        flags: [NO_TOKEN_IDS, ...(empty ? ['incomplete'] : entries ? [] : ['unsegmented'])],
         // With all verdicts as they are written, the zeros, the unknown ones and those of a minority too.
         unmapped: row.rest(),
       },
-      finished: { outcome: 'unknown' },
     });
-    const after = new Trace(emit, NAME, record);
+    const after = Trace.of(NAME, record);
     for (const label of labels) addLabel(after, label, row.text('round'));
     return { ...run, drafts: [...run.drafts, ...after.events] };
   },

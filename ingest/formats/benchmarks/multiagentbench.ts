@@ -25,7 +25,7 @@ export const multiagentbench = format({
 
 function convertResult(row: Reader, record: NativeRecord): Conversion {
   const task = taskOf(NAME, row.text('task', 'the text of the task'));
-  const trace = new Trace(emit, NAME, record);
+  const trace = Trace.of(NAME, record);
   let seq = 0;
   const next = (): number => seq++;
   for (const [turn, native] of row.list('iterations', 'a list of iterations').entries()) {

@@ -118,7 +118,7 @@ function episodeDrafts(prediction: Prediction, patch: string | undefined): reado
   const { instance, row, canonical } = prediction;
   const episodeId = episodeIdOf(prediction);
   const model = row.id('model_name_or_path');
-  const trace = new Trace(emit, NAME, { value: row.native, canonical, ordinal: 0 }, episodeId);
+  const trace = Trace.of(NAME, { value: row.native, canonical, ordinal: 0 }, episodeId);
   if (patch !== undefined) trace.events.push(patchDraft(emit, episodeId, patch));
   const run = {
     task: null,

@@ -50,7 +50,7 @@ function convertResult(row: Reader, record: NativeRecord): Conversion {
       : (['bad_shape', 'what was written, or an error'] as const);
     return unreadable(code, 'generated_output', expected, row.native.generated_output);
   }
-  const trace = new Trace(emit, NAME, record);
+  const trace = Trace.of(NAME, record);
   const bodies = Object.entries(output?.native ?? {}).map(([path, code]) => {
     const body = typeof code === 'string' ? code : canonicalJson(code);
     output?.any(path);

@@ -5,13 +5,11 @@
 import { canonicalJson, hashId, isRecord, sha256 } from '../../events/json.ts';
 import type { ChatMessage } from '../kit/chat-message.ts';
 import { conversationIn } from '../kit/conversation.ts';
-import { emitterFor } from '../kit/native.ts';
 import { format, isNumber, isWhole, type Reader } from '../kit/reader.ts';
 import { Trace } from '../kit/trace.ts';
 
 const NAME = 'tau-bench';
 const AGENT = 'agent';
-const emit = emitterFor(NAME);
 
 export const tauBench = format({
   name: NAME,
@@ -29,7 +27,7 @@ export const tauBench = format({
     const ids = row.these('task_id');
     const task = native ? taskOf(native, ids?.task_id) : null;
     const team = system ? teamOf(system) : null;
-    const trace = new Trace(emit, NAME, record);
+    const trace = Trace.of(NAME, record);
     const instructions = typeof system?.content === 'string' ? system.content : undefined;
     trace.add('agent.defined', [], { agent_id: AGENT, name: AGENT, system_instructions: instructions });
     trace.conversation(messages, { agentOf: () => AGENT, turns: true, reportsError });

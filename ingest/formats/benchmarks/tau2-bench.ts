@@ -16,7 +16,6 @@ import {
 } from '../kit/format.ts';
 import { refusal, refused, revisedEmitter } from '../kit/native.ts';
 import { isWhole, Reader } from '../kit/reader.ts';
-import { NO_TOKEN_IDS } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 import { AGENT, addMessages, badMessages, type Native } from './tau2-bench-messages.ts';
 
@@ -111,7 +110,7 @@ function simulationDrafts(sim: Reader, results: Native | null, canonical: string
   const reward = rewards?.number('reward') ?? null;
   const agent = info.object('agent_info');
   const messages = sim.list('messages', 'a list of messages') as readonly Native[];
-  const trace = new Trace(emit, NAME, { value: null, canonical, ordinal: 0 }, episodeId);
+  const trace = Trace.revised(NAME, { value: null, canonical, ordinal: 0 }, episodeId);
   trace.member(AGENT);
   addMessages(trace, messages, agent?.text('llm'), agent?.object('llm_args')?.native);
   if (rewards) addRewards(trace, rewards, reward);
@@ -120,9 +119,9 @@ function simulationDrafts(sim: Reader, results: Native | null, canonical: string
   const costs = { ...sim.these('agent_cost', 'user_cost'), duration_s: sim.any('duration') };
   const run = trace.finish({
     task,
+    incomplete: messages.length === 0,
     started: {
       team_id: team?.team_id,
-      flags: [NO_TOKEN_IDS, ...(messages.length === 0 ? ['incomplete'] : [])],
       native: { format: NAME, ids: nativeTask ?? {} },
       group_id: task && team ? hashId(NAME, task.task_id, team.team_id) : undefined,
       attempt: isWhole(attempt) && attempt >= 0 ? attempt : undefined,

@@ -5,13 +5,11 @@
 import { asText, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { type AuthorKind, bareName, kindOf } from '../kit/authors.ts';
-import { emitterFor } from '../kit/native.ts';
 import { format, type Reader, unreadable } from '../kit/reader.ts';
 import { taskOf } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 
 const NAME = 'who-when';
-const emit = emitterFor(NAME);
 
 export const whoWhen = format({
   name: NAME,
@@ -30,7 +28,7 @@ export const whoWhen = format({
       id,
     );
     if (typeof level !== 'number') row.any('level');
-    const trace = new Trace(emit, NAME, record);
+    const trace = Trace.of(NAME, record);
     const prompts = row.object('system_prompt');
     const members = Object.keys(prompts?.native ?? {}).filter((name) => isIdentifier(name) && kindOf(name) === 'agent');
     const speakers = entries.filter(({ kind }) => kind === 'agent').map(({ speaker }) => speaker);

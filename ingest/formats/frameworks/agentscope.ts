@@ -11,9 +11,9 @@ import { isIdentifier } from '../../events/text.ts';
 import { readArguments } from '../kit/chat-message.ts';
 import type { Conversion, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { lineFormat } from '../kit/lines.ts';
-import { refusal, refused, revisedEmitter } from '../kit/native.ts';
+import { refusal, refused } from '../kit/native.ts';
 import { Reader } from '../kit/reader.ts';
-import { NO_TOKEN_IDS, taskOf, timeOfText } from '../kit/run.ts';
+import { taskOf, timeOfText } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 import { usageOf } from '../kit/usage.ts';
 import {
@@ -28,7 +28,6 @@ import {
 } from './agentscope-blocks.ts';
 
 const NAME = 'agentscope';
-const emit = revisedEmitter(NAME);
 
 export const agentscope = lineFormat({
   name: NAME,
@@ -95,16 +94,16 @@ function runOf(
   const isCut = state
     ? first === undefined || refusals.length > 0 || state.states.some(({ summary }) => isGiven(summary))
     : first!.message.role === 'assistant' || namesOf(ordered.map(({ native }) => native)).length === 0;
-  const trace = new Trace(emit, NAME, record, state?.session ?? hashId(NAME, canonicalJson(first!.message)));
+  const trace = Trace.revised(NAME, record, state?.session ?? hashId(NAME, canonicalJson(first!.message)));
   let seq = 0;
   for (const turn of turns) addTurn(trace, turn, () => seq++);
   const run = trace.finish(
     {
       canonical: original,
       task: taskOf(NAME, isCut ? undefined : textOf(asked?.blocks ?? []), {}, metadata.task_id),
-      started: { flags: [NO_TOKEN_IDS, ...(isCut ? ['incomplete'] : [])], session_id: state?.session },
+      incomplete: isCut,
+      started: { session_id: state?.session },
       startedAt: first ? timeOfText(timestampOf(first.message)) : null,
-      finished: { outcome: 'unknown' },
     },
     refusals,
   );

@@ -3,13 +3,11 @@
  * stands only in the text of the modules, so the modules are the agents.
  */
 import { canonicalJson, isRecord } from '../../events/json.ts';
-import { emitterFor } from '../kit/native.ts';
 import { format, type Reader, unreadable } from '../kit/reader.ts';
 import { taskOf } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 
 const NAME = 'agentverse';
-const emit = emitterFor(NAME);
 
 export const agentverse = format({
   name: NAME,
@@ -23,7 +21,7 @@ export const agentverse = format({
     const task = taskOf(NAME, line.any('input'), { ground_truth: line.any('label') });
     if (!task) return unreadable('bad_type', 'input', 'the text of the task', line.native.input);
     const seq = line.list('logs', LIST).length;
-    const trace = new Trace(emit, NAME, record);
+    const trace = Trace.of(NAME, record);
     let turn = 0;
     let verdict: string | undefined;
     for (const entry of line.each('logs', LIST, 'an entry object', entryOf)) {

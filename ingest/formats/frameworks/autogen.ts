@@ -13,7 +13,7 @@ import type { Conversion, NativeRecord } from '../kit/format.ts';
 import { emitterFor } from '../kit/native.ts';
 import { partsOf } from '../kit/parts.ts';
 import { format, Reader } from '../kit/reader.ts';
-import { NO_TOKEN_IDS, taskOf, timeOfText } from '../kit/run.ts';
+import { taskOf, timeOfText } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 import { usageOf } from '../kit/usage.ts';
 import { convertCompletionLog } from '../training/completion-log.ts';
@@ -101,13 +101,12 @@ function convert(row: Reader, record: NativeRecord): Conversion {
   const taskId = messages
     .map(({ message: { metadata } }) => (isRecord(metadata) ? metadata.task_id : undefined))
     .find(isIdentifier);
-  const trace = new Trace(emit, NAME, record);
+  const trace = Trace.of(NAME, record);
   for (const { message } of messages) if (kindOf(message.source) === 'agent') trace.member(message.source);
   addMessages(trace, messages);
   return trace.finish(
     {
       task: taskOf(NAME, asked?.message.content, {}, taskId),
-      started: { flags: [NO_TOKEN_IDS, ...(problems.length > 0 ? ['incomplete'] : [])] },
       startedAt: timeOfText(messages[0]?.message.created_at),
       finished: {
         outcome: 'unknown',

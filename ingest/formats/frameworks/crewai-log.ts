@@ -4,7 +4,7 @@ import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { Conversion, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { type Emitter, refusal, refused } from '../kit/native.ts';
-import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
+import { taskOf } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 
 export const isCrewLogEntry = (value: unknown): boolean =>
@@ -77,7 +77,7 @@ export function convertCrewLog(
     return trace.finish({
       canonical: bodies[i]!,
       task: taskOf(format, begins ? task : undefined),
-      started: begins ? {} : { flags: [NO_TOKEN_IDS, 'incomplete'] },
+      incomplete: !begins,
       finished: { outcome: 'unknown', seq: entries.length },
     }).drafts;
   });

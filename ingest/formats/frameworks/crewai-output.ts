@@ -7,7 +7,7 @@ import { conversationIn } from '../kit/conversation.ts';
 import type { Conversion, NativeRecord } from '../kit/format.ts';
 import { badIdentifier, type Emitter } from '../kit/native.ts';
 import { demand, type Reader } from '../kit/reader.ts';
-import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
+import { taskOf } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 
 export const isCrewOutput = (value: JsonObject): boolean => 'raw' in value && Array.isArray(value.tasks_output);
@@ -29,7 +29,6 @@ export function convertCrewOutput(emit: Emitter, format: string, output: Reader,
   return trace.finish(
     {
       task: taskOf(format, tasks[0]?.decision.task),
-      started: { flags: [NO_TOKEN_IDS, ...(output.problems.length > 0 ? ['incomplete'] : [])] },
       finished: { outcome: 'unknown', seq, answer: output.text('raw'), unmapped: output.rest() },
     },
     output.problems,

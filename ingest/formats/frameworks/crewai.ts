@@ -11,7 +11,7 @@ import type { Conversion, NativeRecord } from '../kit/format.ts';
 import { joinsOf } from '../kit/lines.ts';
 import { recordId, revisedEmitter } from '../kit/native.ts';
 import { format, isWhole, type Reader, unreadable } from '../kit/reader.ts';
-import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
+import { taskOf } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 import { usageOf } from '../kit/usage.ts';
 import { convertCrewLog, isCrewLogEntry, logsIn } from './crewai-log.ts';
@@ -69,7 +69,6 @@ function convertBatch(batch: Reader, record: NativeRecord): Conversion {
       started: {
         native: { format: NAME, version: batch.any('version') },
         session_id: isRecord(user) && isIdentifier(user.session_id) ? user.session_id : undefined,
-        flags: [NO_TOKEN_IDS, ...(batch.problems.length > 0 ? ['incomplete'] : [])],
         unmapped: batch.rest(),
       },
       startedAt: events[0]?.time ?? null,

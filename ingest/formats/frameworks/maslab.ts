@@ -3,13 +3,11 @@
  * answered and what it used, {query, gt, tag, source, response, token_stats}. The messages between its agents are not in the file.
  */
 import { isRecord, type JsonObject } from '../../events/json.ts';
-import { emitterFor } from '../kit/native.ts';
 import { format, unreadable } from '../kit/reader.ts';
-import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
+import { taskOf } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 
 const NAME = 'maslab';
-const emit = emitterFor(NAME);
 
 const isStats = (stats: unknown): stats is Readonly<Record<string, JsonObject>> =>
   isRecord(stats) && Object.values(stats).every((one) => isRecord(one) && 'num_llm_calls' in one);
@@ -33,10 +31,11 @@ export const maslab = format({
     const answer = row.any('response');
     const stats = row.any('token_stats');
     const isText = typeof answer === 'string';
-    return new Trace(emit, NAME, record).finish({
+    return Trace.of(NAME, record).finish({
       task,
       // No step can be made of it.
-      started: { flags: [NO_TOKEN_IDS, 'incomplete'], unmapped: row.rest() },
+      incomplete: true,
+      started: { unmapped: row.rest() },
       finished: {
         outcome: error === undefined ? 'unknown' : 'error',
         answer: isText ? answer : undefined,

@@ -9,13 +9,12 @@ import { isIdentifier } from '../../events/text.ts';
 import { type Conversion, type Format, listed, listsOf, type NativeRecord, type NativeRefusal } from '../kit/format.ts';
 import { joinParts, type Part } from '../kit/join-parts.ts';
 import { joinsOf } from '../kit/lines.ts';
-import { badIdentifier, refusal, revisedEmitter } from '../kit/native.ts';
-import { NO_TOKEN_IDS, taskOf, timeOfSeconds } from '../kit/run.ts';
+import { badIdentifier, refusal } from '../kit/native.ts';
+import { taskOf, timeOfSeconds } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 import { addEvents, type SessionEvent } from './redel-events.ts';
 
 const NAME = 'redel';
-const emit = revisedEmitter(NAME);
 
 const TYPES: ReadonlySet<unknown> = new Set([
   'kani_spawn',
@@ -150,13 +149,13 @@ function sessionOf(record: NativeRecord, log: Log, state: JsonObject | null, can
   const short = typeof expected === 'number' && expected !== size;
   const last = events.findLast(({ event }) => event.type === 'root_message')?.event.msg;
   const complete = events.some(({ event }) => event.type === 'round_complete');
-  const trace = new Trace(emit, NAME, record, isIdentifier(named) ? named : hashId(NAME, canonicalJson(first)));
+  const trace = Trace.revised(NAME, record, isIdentifier(named) ? named : hashId(NAME, canonicalJson(first)));
   addEvents(trace, events);
   return trace.finish({
     canonical,
     task: taskOf(NAME, asked?.event.content ?? firstUserText(log)),
+    incomplete: short || events.length < size,
     started: {
-      flags: [NO_TOKEN_IDS, ...(short || events.length < size ? ['incomplete'] : [])],
       unmapped: state ? without({ state: without(state, 'id', 'state') }) : undefined,
     },
     startedAt: timeOfSeconds(first.timestamp),

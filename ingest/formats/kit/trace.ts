@@ -8,9 +8,9 @@ import { pushAll } from '../../events/push-all.ts';
 import type { ChatMessage } from './chat-message.ts';
 import { type ConversationOptions, conversationDrafts, toolLedger } from './conversation.ts';
 import type { Conversion, NativeRecord, NativeRefusal } from './format.ts';
-import { type Emitter, type Optionals, rawRecord, recordId } from './native.ts';
+import { type Emitter, emitterFor, type Optionals, rawRecord, recordId, revisedEmitter } from './native.ts';
 import { lastResultDrafts, type RolloutCall, rolloutCallDrafts } from './rollout-calls.ts';
-import { NO_TOKEN_IDS } from './run.ts';
+import { NO_TOKEN_IDS, patchDraft } from './run.ts';
 
 /** Data of an event of this episode. */
 export type InEpisode<N extends EventName> = Omit<Optionals<EventData<N>>, 'episode_id'>;
@@ -23,10 +23,14 @@ export type Run = {
   readonly team?: Optionals<EventData<'team.defined'>> | null;
   readonly started?: InEpisode<'episode.started'>;
   readonly startedAt?: string | null;
+  /** Whether a part of the run is missing. What was refused is. */
+  readonly incomplete?: boolean;
+  /** Flags of the episode beside `no_token_ids` and `incomplete`. */
+  readonly flags?: readonly string[];
   /** Names, or what else is known of each. */
   readonly agents?: Iterable<string | InEpisode<'agent.defined'>>;
-  /** Null where the record has no end. */
-  readonly finished: InEpisode<'episode.finished'> | null;
+  /** Null where the record has no end; without it the outcome is unknown. */
+  readonly finished?: InEpisode<'episode.finished'> | null;
   readonly finishedAt?: string | null;
 };
 
@@ -39,6 +43,7 @@ export class Trace {
   readonly #record: NativeRecord;
   readonly #agents = new Set<string>();
   readonly #stated = new Set<string>();
+  readonly #bodies: string[] = [];
 
   constructor(
     emit: Emitter,
@@ -52,6 +57,16 @@ export class Trace {
     this.#format = format;
     this.#record = record;
     this.episodeId = episodeId;
+  }
+
+  /** The run of a record that says nothing else when it is read again. */
+  static of(format: string, record: NativeRecord, episodeId?: string): Trace {
+    return new Trace(emitterFor(format), format, record, episodeId);
+  }
+
+  /** A run that may be read again when it has grown or changed; see {@link revisedEmitter}. */
+  static revised(format: string, record: NativeRecord, episodeId?: string, ledger?: Trace['ledger']): Trace {
+    return new Trace(revisedEmitter(format), format, record, episodeId, ledger);
   }
 
   /** An event of the episode; `place` is what no other event of its name has in it. */
@@ -138,6 +153,13 @@ export class Trace {
     this.add('decision.made', [seq], { seq, kind, decision, ...more });
   }
 
+  /** The patch that the run came to, if there is one. */
+  patch(patch: string | undefined): void {
+    if (patch === undefined) return;
+    this.#bodies.push(patch);
+    this.events.push(patchDraft(this.#emit, this.episodeId, patch));
+  }
+
   /** Feedback on the episode, unless it names another target. `place` names it among the feedback of the episode. */
   feedback(
     place: Place,
@@ -192,7 +214,7 @@ export class Trace {
   }
 
   /** `no_token_ids`, unless an answer came with those that were sampled. */
-  tokenFlags(): string[] {
+  #tokenFlags(): string[] {
     const known = this.events.some(
       (draft) => draft.name === 'generation.completed' && draft.data.choices.some(({ token_ids: ids }) => ids),
     );
@@ -210,9 +232,18 @@ export class Trace {
     return [rawRecord(this.#emit, this.episodeId, this.#record.canonical).draft, ...this.events];
   }
 
-  /** The whole run. Members that `agents` does not describe are defined by their name; `started` may bring flags in place of `no_token_ids`. */
+  /** The whole run. Members that `agents` does not describe are defined by their name; flags in `started` stand in place of all others. */
   finish(run: Run, refusals: readonly NativeRefusal[] = []): Conversion {
-    const { task, team, started, startedAt, finished, finishedAt } = run;
+    const {
+      task,
+      team,
+      started,
+      startedAt,
+      finished = { outcome: 'unknown' },
+      finishedAt,
+      incomplete,
+      flags = [],
+    } = run;
     const { episodeId, events } = this;
     const { canonical } = this.#record;
     const emit = this.#emit;
@@ -221,7 +252,11 @@ export class Trace {
     const known = new Set(described.map(({ agent_id }) => agent_id));
     const members = [...described, ...[...this.#agents].flatMap((id) => (known.has(id) ? [] : [{ agent_id: id }]))];
     const about = { task_id: task?.task_id, team_id: team?.team_id, native: { format: this.#format } };
-    const start = { episode_id: episodeId, ...about, raw: { artifact_id: raw.artifactId }, flags: [NO_TOKEN_IDS] };
+    const isPart = incomplete === true || refusals.length > 0;
+    const start = {
+      ...{ episode_id: episodeId, ...about, raw: { artifact_id: raw.artifactId } },
+      flags: [...this.#tokenFlags(), ...(isPart ? ['incomplete'] : []), ...flags],
+    };
     const end = finished && { episode_id: episodeId, ...finished };
     const drafts = [
       ...(task ? [emit.state('task.defined', task)] : []),
@@ -235,6 +270,6 @@ export class Trace {
       ...events,
       ...(end ? [emit.event('episode.finished', [episodeId], end, finishedAt ?? null)] : []),
     ];
-    return { drafts, refusals, raw: canonical };
+    return { drafts, refusals, raw: canonical, ...(this.#bodies.length > 0 ? { bodies: this.#bodies } : {}) };
   }
 }

@@ -167,9 +167,10 @@ function sessionDrafts(
           name,
           main.map(({ fields }) => promptOf(fields)).find((text) => text !== null),
         ),
+    incomplete: broken || hasGap(threads.get(MAIN)!, MAIN),
+    flags,
     started: {
       session_id: episodeId,
-      flags: [NO_TOKEN_IDS, ...(broken || hasGap(threads.get(MAIN)!, MAIN) ? ['incomplete'] : []), ...flags],
       parent_episode_id: isIdentifier(parent) && parent !== episodeId ? parent : undefined,
       tags: without({ cwd, git_branch: gitBranch, version, team: teamName, teammate: agentName }),
       ...started,

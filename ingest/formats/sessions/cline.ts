@@ -8,14 +8,13 @@ import { canonicalJson, given, hashId, isRecord, type JsonObject, without } from
 import { isIdentifier } from '../../events/text.ts';
 import type { Conversion, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { lineFormat } from '../kit/lines.ts';
-import { refusal, refused, revisedEmitter } from '../kit/native.ts';
-import { NO_TOKEN_IDS, taskOf, timeOfSeconds } from '../kit/run.ts';
+import { refusal, refused } from '../kit/native.ts';
+import { taskOf, timeOfSeconds } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 import { badLine, type Line, promptOf } from './claude-code-lines.ts';
 import { addThread } from './claude-code-thread.ts';
 
 const NAME = 'cline';
-const emit = revisedEmitter(NAME);
 const MAIN = 'main';
 
 export const isSession = (record: unknown): record is JsonObject =>
@@ -86,14 +85,14 @@ function convert(list: readonly unknown[], record: NativeRecord): Conversion {
   const answers = lines.filter(({ fields }) => fields.type === 'assistant');
   const models = answers.map(({ fields }) => (fields.message as JsonObject).model);
   const system = [session.system_prompt].find((text) => typeof text === 'string' && text !== '') as string | undefined;
-  const trace = new Trace(emit, NAME, record, episodeId);
+  const trace = Trace.revised(NAME, record, episodeId);
   addThread(trace, lines, MAIN, system);
   const run = {
     // What a later part of a conversation asks first is not what it began with.
     task: taskOf(NAME, isCut ? undefined : lines.map(({ fields }) => promptOf(fields)).find((text) => text !== null)),
+    incomplete: answers.length === 0 || isCut,
     started: {
       session_id: episodeId,
-      flags: [NO_TOKEN_IDS, ...(refusals.length > 0 || answers.length === 0 || isCut ? ['incomplete'] : [])],
       unmapped: without(session, 'messages', 'sessionId', 'agent', 'system_prompt', 'updated_at'),
     },
     agents: [
@@ -103,7 +102,6 @@ function convert(list: readonly unknown[], record: NativeRecord): Conversion {
         system_instructions: system,
       },
     ],
-    finished: { outcome: 'unknown' } as const,
   };
   return trace.finish(run, refusals);
 }

@@ -7,14 +7,12 @@ import { asText, hashId, isRecord, type JsonObject, without } from '../../events
 import { isIdentifier } from '../../events/text.ts';
 import type { Conversion, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { lineFormat, readLines } from '../kit/lines.ts';
-import { refusal, refused, revisedEmitter } from '../kit/native.ts';
-import { NO_TOKEN_IDS } from '../kit/run.ts';
+import { refusal, refused } from '../kit/native.ts';
 import { Trace } from '../kit/trace.ts';
 import { usageOf } from '../kit/usage.ts';
 
 const NAME = 'codex-exec';
 const MAIN = 'main';
-const emit = revisedEmitter(NAME);
 
 type Item = JsonObject & { readonly id: string; readonly type: string };
 
@@ -55,7 +53,7 @@ function convert(list: readonly unknown[], record: NativeRecord): Conversion {
   const lines = readLines(list, badEvent, refusals);
   const [thread] = threadsIn(list);
   if (thread === undefined) return refused(...refusals, refusal('bad_shape', '', 'a line thread.started', list));
-  const trace = new Trace(emit, NAME, record, thread);
+  const trace = Trace.revised(NAME, record, thread);
   const items = lines.flatMap(({ fields: { item } }) => (isRecord(item) ? [item as Item] : []));
   const first = items.find(({ type }) => type !== 'error');
   // A thread that goes on in another file counts its items anew.
@@ -70,10 +68,8 @@ function convert(list: readonly unknown[], record: NativeRecord): Conversion {
   const problem = isRecord(end?.error) ? end.error.message : end?.message;
   const run = {
     task: null,
-    started: {
-      session_id: thread,
-      flags: [NO_TOKEN_IDS, ...(refusals.length > 0 || end === undefined ? ['incomplete'] : [])],
-    },
+    incomplete: end === undefined,
+    started: { session_id: thread },
     agents: [MAIN],
     finished: {
       outcome: failed ? ('error' as const) : ('unknown' as const),

@@ -10,15 +10,14 @@ import { isIdentifier } from '../../events/text.ts';
 import { toolLedger } from '../kit/conversation.ts';
 import type { Conversion, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { lineFormat, readLines } from '../kit/lines.ts';
-import { refusal, refused, revisedEmitter } from '../kit/native.ts';
-import { NO_TOKEN_IDS, taskOf, timeOfText } from '../kit/run.ts';
+import { refusal, refused } from '../kit/native.ts';
+import { taskOf, timeOfText } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 import { inheritedLines } from './codex-inherited.ts';
 import { badLine, isRolloutLine, type Line, promptOf } from './codex-items.ts';
 import { addThread } from './codex-thread.ts';
 
 const NAME = 'codex';
-const emit = revisedEmitter(NAME);
 /** The agent that the person talks to. */
 const MAIN = 'main';
 
@@ -102,7 +101,7 @@ function convertRollout(meta: Line, lines: readonly Line[], record: NativeRecord
     tools: Array.isArray(payload.dynamic_tools) ? payload.dynamic_tools : undefined,
   };
   const startedAt = timeOfText(payload.timestamp) ?? timeOfText(meta.timestamp);
-  const trace = new Trace(emit, NAME, record, episodeId, toolLedger(`${agentId}/`));
+  const trace = Trace.revised(NAME, record, episodeId, toolLedger(`${agentId}/`));
   // The file of a sub-agent: its session begins and ends in the file of the main agent.
   if (parent !== null) trace.add('agent.defined', [agentId], member, startedAt);
   addThread(trace, lines, { agentId, instructions, asker, inherited, origin });
@@ -119,13 +118,10 @@ function convertRollout(meta: Line, lines: readonly Line[], record: NativeRecord
     {
       // The first prompt behind a gap is not what the session began with.
       task: taskOf(NAME, isCut ? undefined : prompts[first]),
+      incomplete: isCut,
+      flags: copied ? ['copied_context'] : [],
       started: {
         session_id: episodeId,
-        flags: [
-          NO_TOKEN_IDS,
-          ...(refusals.length > 0 || isCut ? ['incomplete'] : []),
-          ...(copied ? ['copied_context'] : []),
-        ],
         parent_episode_id: isIdentifier(forked) ? forked : undefined,
         tags: without({ cwd, version, originator, provider, git }),
       },

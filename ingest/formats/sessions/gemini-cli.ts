@@ -10,8 +10,8 @@ import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { Conversion, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { lineFormat } from '../kit/lines.ts';
-import { badIdentifier, recordId, refusal, refused, revisedEmitter } from '../kit/native.ts';
-import { NO_TOKEN_IDS, taskOf, timeOfText } from '../kit/run.ts';
+import { badIdentifier, recordId, refusal, refused } from '../kit/native.ts';
+import { taskOf, timeOfText } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 import {
   callsIn,
@@ -31,7 +31,6 @@ import {
 import { addChat, endOf, readChat } from './gemini-thread.ts';
 
 const NAME = 'gemini-cli';
-const emit = revisedEmitter(NAME);
 /** The agent that the person talks to. */
 const MAIN = 'main';
 
@@ -140,13 +139,12 @@ function chatConverted(
   const last = chat.answers.at(-1);
   const model = last?.last.fields.model;
   const { projectHash: project, kind, summary, directories } = head;
-  const trace = new Trace(emit, NAME, { ...record, canonical: writtenJson(record.value) }, episodeId);
+  const trace = Trace.revised(NAME, { ...record, canonical: writtenJson(record.value) }, episodeId);
   addChat(trace, chat, agentId, agentId === MAIN ? 'user' : MAIN);
   const run = {
     task: taskOf(NAME, asked && textOf(asked.fields.content)),
     started: {
       session_id: episodeId,
-      flags: [NO_TOKEN_IDS, ...(chat.refusals.length > 0 ? ['incomplete'] : [])],
       tags: without({ project, kind, summary, directories }),
     },
     startedAt: timeOfText(head.startTime),

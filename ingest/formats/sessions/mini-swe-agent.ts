@@ -16,16 +16,15 @@ import {
 import { APPARENT_ERROR } from '../kit/conversation.ts';
 import { finishReasonIn } from '../kit/finish-reason.ts';
 import type { NativeRefusal } from '../kit/format.ts';
-import { badIdentifier, emitterFor, refusal } from '../kit/native.ts';
+import { badIdentifier, refusal } from '../kit/native.ts';
 import { calledIn, responseContent, responseInput } from '../kit/openai-responses.ts';
 import { format, unreadable } from '../kit/reader.ts';
-import { NO_TOKEN_IDS, patchDraft, taskOf, timeOfSeconds } from '../kit/run.ts';
+import { taskOf, timeOfSeconds } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 import { usageOf } from '../kit/usage.ts';
 
 const NAME = 'mini-swe-agent';
 const AGENT = 'agent';
-const emit = emitterFor(NAME);
 
 const fieldsOf = (value: unknown): JsonObject => (isRecord(value) ? value : {});
 export const isTrajectory = (record: unknown): record is JsonObject =>
@@ -49,14 +48,13 @@ export const miniSweAgent = format({
     const patch = typeof submission === 'string' && submission !== '' ? submission : undefined;
     const model = fieldsOf(fieldsOf(facts.config).model).model_name;
     const asked = entries.find(([, { role }]) => role === 'user');
-    const trace = new Trace(emit, NAME, record);
+    const trace = Trace.of(NAME, record);
     addMessages(trace, entries, version === 'mini-swe-agent-1');
-    if (patch !== undefined) trace.events.push(patchDraft(emit, trace.episodeId, patch));
+    trace.patch(patch);
     const run = {
       task: taskOf(NAME, textIn(asked?.[1].content), {}, instance),
       started: {
         native: { format: NAME, ...given('version', mini_version) },
-        flags: [NO_TOKEN_IDS, ...(problems.length > 0 ? ['incomplete'] : [])],
         unmapped: without({ ...more, ...facts }),
       },
       startedAt: timeOf(entries[0]?.[1]),
@@ -69,7 +67,7 @@ export const miniSweAgent = format({
       },
       finishedAt: entries.map(([, message]) => timeOf(message)).findLast((time) => time !== null) ?? null,
     };
-    return { ...trace.finish(run, problems), ...(patch === undefined ? {} : { bodies: [patch] }) };
+    return trace.finish(run, problems);
   },
 });
 

@@ -12,7 +12,7 @@ import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { type Conversion, type Format, listed, listsOf, type NativeRecord } from '../kit/format.ts';
 import { rawRecord, refusal, refused, revisedEmitter } from '../kit/native.ts';
-import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
+import { taskOf } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 import { isOpencode, parentOf, type Session, type SessionMessage, sessionsIn } from './opencode-records.ts';
 import { addThread, timeOfMs } from './opencode-thread.ts';
@@ -85,7 +85,7 @@ function sessionDrafts(
   };
   const startedAt = timeOfMs(isRecord(info?.time) ? info.time.created : undefined);
   const canonical = writtenJson(records);
-  const trace = new Trace(emit, NAME, { ...record, canonical }, episodeId);
+  const trace = Trace.revised(NAME, { ...record, canonical }, episodeId);
   // The session of a sub-agent begins and ends within that of the main agent.
   if (parent !== null) {
     trace.events.push(rawRecord(emit, episodeId, canonical).draft);
@@ -100,9 +100,9 @@ function sessionDrafts(
   return trace.finish({
     // Without the session its first message may not be at hand.
     task: taskOf(NAME, first && info !== null ? textsOf(first) : undefined),
+    incomplete: broken || info === null,
     started: {
       session_id: episodeId,
-      flags: [NO_TOKEN_IDS, ...(broken || info === null ? ['incomplete'] : [])],
       tags: without({ directory, version, title }),
     },
     startedAt: startedAt ?? timeOfMs(isRecord(first?.info.time) ? first.info.time.created : undefined),

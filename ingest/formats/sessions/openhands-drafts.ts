@@ -103,7 +103,7 @@ export function addItems(trace: Trace, items: readonly Item[], agent = 'agent') 
       trace.observed(seq, 'condensation', { content: item.content });
     }
   }
-  return { agents: [...agents.values()], hasTokens: [...tokens.values()].some(({ sampled }) => sampled) };
+  return [...agents.values()];
 }
 
 function addAnswer(

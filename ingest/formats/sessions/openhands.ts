@@ -9,15 +9,14 @@ import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { type Conversion, listsOf, type NativeRecord, type NativeRefusal } from '../kit/format.ts';
 import { lineFormat } from '../kit/lines.ts';
-import { recordId, refusal, refused, revisedEmitter } from '../kit/native.ts';
-import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
+import { recordId, refusal, refused } from '../kit/native.ts';
+import { taskOf } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 import { addItems, type Item } from './openhands-drafts.ts';
 import { earlyItems, isEarlyEvent } from './openhands-early.ts';
 import { isSdkEvent, isSdkState, sdkItems } from './openhands-sdk.ts';
 
 const NAME = 'openhands';
-const emit = revisedEmitter(NAME);
 
 const isEvent = (record: unknown): record is JsonObject => isEarlyEvent(record) || isSdkEvent(record);
 
@@ -63,8 +62,8 @@ function convert(_: readonly unknown[], record: NativeRecord): Conversion {
   const query = typeof output?.instruction === 'string' ? output.instruction : textOf(prompt);
   const metadata = isRecord(output?.metadata) ? output.metadata : {};
   const agent = isIdentifier(metadata.agent_class) ? metadata.agent_class : undefined;
-  const trace = new Trace(emit, NAME, { ...record, canonical: writtenJson(record.value) }, episodeId);
-  const { agents, hasTokens } = addItems(trace, items, agent);
+  const trace = Trace.revised(NAME, { ...record, canonical: writtenJson(record.value) }, episodeId);
+  const agents = addItems(trace, items, agent);
   if (output) addScores(trace, output.test_result);
   const end = items.findLast((item) => item.kind === 'end');
   const { answer, stop } = end?.kind === 'end' ? end : {};
@@ -78,7 +77,6 @@ function convert(_: readonly unknown[], record: NativeRecord): Conversion {
           output?.instance_id,
         ),
         started: {
-          flags: [...(hasTokens ? [] : [NO_TOKEN_IDS]), ...(refusals.length > 0 ? ['incomplete'] : [])],
           tags: output ? without({ metadata: output.metadata ?? undefined }) : undefined,
         },
         agents,

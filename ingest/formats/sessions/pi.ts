@@ -10,14 +10,13 @@ import { isIdentifier } from '../../events/text.ts';
 import { resultFlags } from '../kit/conversation.ts';
 import type { Conversion, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { lineFormat, readLines } from '../kit/lines.ts';
-import { badIdentifier, refusal, refused, revisedEmitter } from '../kit/native.ts';
-import { NO_TOKEN_IDS, taskOf, timeOfSeconds, timeOfText } from '../kit/run.ts';
+import { badIdentifier, refusal, refused } from '../kit/native.ts';
+import { taskOf, timeOfSeconds, timeOfText } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 import { usageOf } from '../kit/usage.ts';
 import { badEntry, type Entry, partsOf, promptOf, shownOf, textOf } from './pi-entries.ts';
 
 const NAME = 'pi';
-const emit = revisedEmitter(NAME);
 /** The agent that the person talks to. */
 const MAIN = 'main';
 
@@ -86,7 +85,7 @@ function convert(list: readonly unknown[], record: NativeRecord): Conversion {
     entries.push({ seq, fields, id: isIdentifier(fields.id) ? fields.id : `e${seq}`, parent });
   }
   if (badHeader) return refused(badHeader, ...refusals);
-  const trace = new Trace(emit, NAME, { ...record, canonical: writtenJson(list) }, header!.id as string);
+  const trace = Trace.revised(NAME, { ...record, canonical: writtenJson(list) }, header!.id as string);
   return convertSession(trace, header!, entries, refusals);
 }
 
@@ -108,7 +107,6 @@ function convertSession(
       task: taskOf(NAME, asked && textOf(messageOf(asked.fields)?.content)),
       started: {
         session_id: trace.episodeId,
-        flags: [NO_TOKEN_IDS, ...(refusals.length > 0 ? ['incomplete'] : [])],
         tags: without({ cwd, version, harness, parent_session: parentSession, name: title ?? undefined }),
       },
       startedAt: timeOfText(header.timestamp),

@@ -12,16 +12,15 @@ import { APPARENT_ERROR, hasError } from '../kit/conversation.ts';
 import { finishReasonIn } from '../kit/finish-reason.ts';
 import type { Conversion, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { lineFormat } from '../kit/lines.ts';
-import { badIdentifier, refusal, refused, revisedEmitter } from '../kit/native.ts';
+import { badIdentifier, refusal, refused } from '../kit/native.ts';
 import { chatCall } from '../kit/rollout-calls.ts';
-import { NO_TOKEN_IDS, taskOf, timeOfSeconds } from '../kit/run.ts';
+import { taskOf, timeOfSeconds } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 import { usageOf } from '../kit/usage.ts';
 
 const NAME = 'session-traces';
 /** The agent that the person talks to. */
 const MAIN = 'main';
-const emit = revisedEmitter(NAME);
 
 type SessionMessage = {
   readonly seq: number;
@@ -91,7 +90,7 @@ function sessionDrafts(
   record: NativeRecord,
   refusals: NativeRefusal[],
 ): readonly Draft[] {
-  const trace = new Trace(emit, NAME, record, header.id as string);
+  const trace = Trace.revised(NAME, record, header.id as string);
   const before = refusals.length;
   const messages = lines.flatMap(([at, line]): SessionMessage[] => {
     const read = readMessage(line, at);
@@ -108,9 +107,9 @@ function sessionDrafts(
   addMessages(trace, messages);
   return trace.finish({
     task: taskOf(NAME, textIn(first?.chat.content)),
+    incomplete: refusals.length > before || answers.length === 0 || hasGap,
     started: {
       session_id: trace.episodeId,
-      flags: [NO_TOKEN_IDS, ...(refusals.length > before || answers.length === 0 || hasGap ? ['incomplete'] : [])],
       tags: { harness, ...(typeof name === 'string' ? { name } : {}) },
       unmapped: without(more),
     },

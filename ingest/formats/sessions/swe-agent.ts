@@ -5,14 +5,13 @@
 import type { Refusal } from '../../../errors.ts';
 import { given, isRecord, type JsonObject, parseRecord, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-import { emitterFor, refusal, refused } from '../kit/native.ts';
+import { refusal, refused } from '../kit/native.ts';
 import { format } from '../kit/reader.ts';
-import { NO_TOKEN_IDS, patchDraft, taskOf } from '../kit/run.ts';
+import { taskOf } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 import { addStep, entriesOf, openingMessages } from './swe-agent-steps.ts';
 
 const NAME = 'swe-agent';
-const emit = emitterFor(NAME);
 
 const isHistory = (history: unknown): boolean =>
   Array.isArray(history) &&
@@ -43,7 +42,7 @@ export const sweAgent = format({
     const { swe_agent_version: version, ...info } = (document.info ?? {}) as JsonObject;
     const { submission, exit_status: status, model_stats: stats, ...more } = info;
     const patch = typeof submission === 'string' && submission !== '' ? submission : undefined;
-    const trace = new Trace(emit, NAME, record);
+    const trace = Trace.of(NAME, record);
     let seq = 0;
     const next = () => seq++;
     for (const [i, { message, demonstration }] of opening.entries()) {
@@ -52,12 +51,12 @@ export const sweAgent = format({
       trace.add('message.sent', [i], { seq: next(), message_id: `h${i}`, from: role, role, content, flags });
     }
     for (const [i, entry] of entries.entries()) addStep(trace, agent, model, entry, i, next);
-    if (patch !== undefined) trace.events.push(patchDraft(emit, trace.episodeId, patch));
-    const run = trace.finish({
+    trace.patch(patch);
+    return trace.finish({
       task: taskOf(NAME, problem.text ?? problem.problem_statement ?? asked?.text, {}, problem.id),
+      flags: Array.isArray(document.trajectory) ? [] : ['history_only'],
       started: {
         native: { format: NAME, ...given('version', version) },
-        flags: [NO_TOKEN_IDS, ...(Array.isArray(document.trajectory) ? [] : ['history_only'])],
         unmapped: without({
           ...without(document, 'trajectory', 'history', 'info', 'replay_config'),
           replay_config: config ? without(config, 'problem_statement') : (document.replay_config ?? undefined),
@@ -77,7 +76,6 @@ export const sweAgent = format({
         }),
       },
     });
-    return { ...run, ...(patch === undefined ? {} : { bodies: [patch] }) };
   },
 });
 

@@ -8,12 +8,11 @@ import { writtenArguments } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { ChatMessage } from '../kit/chat-message.ts';
 import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
-import { refusal, refused, revisedEmitter } from '../kit/native.ts';
-import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
+import { refusal, refused } from '../kit/native.ts';
+import { taskOf } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 
 const NAME = 'adp';
-const emit = revisedEmitter(NAME);
 const AGENT = 'agent';
 
 const isItem = (item: unknown): item is JsonObject & { readonly class_: string } =>
@@ -45,7 +44,7 @@ function convert(record: NativeRecord): Conversion {
   const { messages, quoted, rewards } = conversationOf(value.content, refusals);
   const isAnswer = (message: ChatMessage): boolean => message.role === 'assistant' && !quoted.has(message);
   const isOurs = isIdentifier(details.episode_id) && Array.isArray(details.step_ids);
-  const trace = new Trace(emit, NAME, record, isOurs ? asText(details.episode_id) : undefined);
+  const trace = Trace.revised(NAME, record, isOurs ? asText(details.episode_id) : undefined);
   const agentId = isIdentifier(details.agent) ? details.agent : AGENT;
   const system = (Array.isArray(details.system) ? details.system : [])
     .filter((text) => typeof text === 'string')
@@ -78,7 +77,6 @@ function convert(record: NativeRecord): Conversion {
       task: taskOf(NAME, askedIn(messages), truth, [details.task_id, details.instance_id].find(isIdentifier)),
       started: {
         native: { format: NAME, ids: { id: value.id } },
-        flags: [NO_TOKEN_IDS, ...(refusals.length > 0 ? ['incomplete'] : [])],
         group_id: isIdentifier(details.group_id) ? details.group_id : undefined,
         unmapped: without(details, ...READ),
       },
@@ -89,7 +87,6 @@ function convert(record: NativeRecord): Conversion {
           tools: Array.isArray(tools) ? tools : undefined,
         },
       ],
-      finished: { outcome: 'unknown' },
     },
     refusals,
   );

@@ -8,7 +8,7 @@ import { isIdentifier } from '../../events/text.ts';
 import { textIn } from '../kit/chat-message.ts';
 import type { Conversion, Format, NativeRecord } from '../kit/format.ts';
 import { emitterFor, refused, revisedEmitter } from '../kit/native.ts';
-import { NO_TOKEN_IDS, taskOf, timeOfText } from '../kit/run.ts';
+import { taskOf, timeOfText } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 import { breaches, isGiven } from './atif-rules.ts';
 import { addStep } from './atif-steps.ts';
@@ -54,15 +54,12 @@ function runOf(trace: Trace, root: Trajectory) {
   addMembers(trace, root, null, 0);
   addTrajectory(trace, root, () => seq++);
   addRewards(trace, root, true);
-  const tokens = trace.events.some(
-    (draft) => draft.name === 'generation.completed' && draft.data.choices.some((choice) => choice.token_ids),
-  );
   return {
     task: taskOf(NAME, textIn(asked?.message), given('ground_truth', extra.ground_truth), extra.task_id),
+    incomplete: steps.length === 0,
     started: {
       native: { format: NAME, trajectory: key },
       session_id: sessionOf(document) ?? undefined,
-      flags: [...(tokens ? [] : [NO_TOKEN_IDS]), ...(steps.length === 0 ? ['incomplete'] : [])],
     },
     finished: {
       outcome: 'unknown' as const,

@@ -43,7 +43,6 @@ export function convertChatRow(emit: Emitter, format: string, row: Reader, recor
       flags: called ? undefined : ['incomplete'],
       unmapped: exact ? rest : { record: record.value },
     },
-    finished: { outcome: 'unknown' },
   });
 }
 

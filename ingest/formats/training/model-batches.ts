@@ -92,7 +92,7 @@ function resultOf(native: JsonObject, request: JsonObject | null): Conversion {
       record,
     );
   }
-  const trace = new Trace(emit, NAME, record);
+  const trace = Trace.of(NAME, record);
   trace.add('generation.completed', [0], {
     seq: 0,
     call_id: 'm0',

@@ -73,10 +73,7 @@ export const preferences = format({
       const value = row.checked('label', isBoolean, 'bad_type', 'true, false or null');
       if (value !== undefined) trace.feedback(['label'], { target: step(0), kind: 'label', name: 'label', value });
     }
-    return trace.finish(
-      { task, started: { flags, unmapped: row.rest() }, finished: { outcome: 'unknown' } },
-      row.problems,
-    );
+    return trace.finish({ task, started: { flags, unmapped: row.rest() } }, row.problems);
   },
 });
 

@@ -54,11 +54,10 @@ function convert(record: NativeRecord): Conversion {
     members.push({ trace, name, agentId: number === 1 ? name : `${name}#${number}`, place });
   }
   const named = isIdentifier(value.id);
-  const trace = new Trace(emit, NAME, record, named ? (value.id as string) : undefined);
+  const trace = Trace.revised(NAME, record, named ? (value.id as string) : undefined);
   for (const member of members) addTrace(trace, member, versionOf(value), refusals);
-  const flags = [...trace.tokenFlags(), ...(refusals.length > 0 ? ['incomplete'] : [])];
   for (const member of members) addJudgements(trace, member, members.length === 1);
-  return { ...trace.finish(runOf(value, members, flags), refusals), repeated: named && record.ordinal > 0 };
+  return { ...trace.finish(runOf(value, members), refusals), repeated: named && record.ordinal > 0 };
 }
 
 /** The version of the policy, where one made the whole episode. */
@@ -68,7 +67,7 @@ function versionOf({ run }: JsonObject): string | undefined {
   return Number.isSafeInteger(start) && start === end ? asText(start) : undefined;
 }
 
-function runOf(whole: JsonObject, members: readonly Member[], flags: string[]) {
+function runOf(whole: JsonObject, members: readonly Member[]) {
   const { env, group, run, timing } = whole;
   const task = whole.task as JsonObject;
   const data = isRecord(task.data) ? task.data : {};
@@ -91,7 +90,6 @@ function runOf(whole: JsonObject, members: readonly Member[], flags: string[]) {
       key === undefined ? undefined : `${envName ?? NAME}/${key}`,
     ),
     started: {
-      flags,
       group_id: isRecord(group) && isIdentifier(group.id) ? group.id : undefined,
       session_id: isRecord(run) && isIdentifier(run.id) ? run.id : undefined,
       tags: without({ run: run ?? undefined, env: envName }),

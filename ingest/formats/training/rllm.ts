@@ -7,13 +7,12 @@ import { asText, canonicalJson, given, hashId, isRecord, type JsonObject, ownOf,
 import { isIdentifier } from '../../events/text.ts';
 import type { ChatMessage } from '../kit/chat-message.ts';
 import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
-import { refusal, refused, revisedEmitter } from '../kit/native.ts';
+import { refusal, refused } from '../kit/native.ts';
 import { chatCall, chatMessages, isTokenIds } from '../kit/rollout-calls.ts';
 import { taskOf } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 
 const NAME = 'rllm';
-const emit = revisedEmitter(NAME);
 
 const isEpisode = (record: unknown): record is JsonObject =>
   isRecord(record) &&
@@ -64,11 +63,10 @@ function convert(record: NativeRecord): Conversion {
   const episodeId = hashId(NAME, ...(ids ? [nativeId ?? null, uids] : [record.canonical, record.ordinal]));
   if (members.length === 0 && refusals.length === 0 && whole.task == null)
     return refused(refusal('bad_shape', 'trajectories', 'at least one trajectory', whole.trajectories));
-  const trace = new Trace(emit, NAME, record, episodeId);
+  const trace = Trace.revised(NAME, record, episodeId);
   for (const member of members) addTrajectory(trace, member, refusals);
-  const flags = [...trace.tokenFlags(), ...(refusals.length > 0 ? ['incomplete'] : [])];
   addJudgements(trace, whole, members);
-  return { ...trace.finish(runOf(whole, members, flags), refusals), repeated: ids && record.ordinal > 0 };
+  return { ...trace.finish(runOf(whole, members), refusals), repeated: ids && record.ordinal > 0 };
 }
 
 const UNNAMED = 'default_traj_name';
@@ -78,7 +76,7 @@ type Member = { readonly native: JsonObject; readonly name: string; readonly age
 /** How an episode ended that has no answer to judge. */
 const BROKEN: Readonly<Record<string, 'error' | 'timeout'>> = { error: 'error', timeout: 'timeout' };
 
-function runOf(whole: JsonObject, members: readonly Member[], flags: string[]) {
+function runOf(whole: JsonObject, members: readonly Member[]) {
   const { is_correct: correct, termination_reason: reason, session_id: session } = whole;
   const nativeId = whole.id ?? whole.episode_id;
   const [, group, attempt] = (isIdentifier(nativeId) ? /^(.+):(\d{1,9})$/.exec(nativeId) : null) ?? [];
@@ -88,7 +86,6 @@ function runOf(whole: JsonObject, members: readonly Member[], flags: string[]) {
     task: taskIn(whole.task ?? members[0]?.native.task),
     started: {
       native: { format: NAME, ids: given('id', nativeId) },
-      flags,
       session_id: isIdentifier(session) ? session : undefined,
       ...(group === undefined ? {} : { group_id: hashId(NAME, group), attempt: Number(attempt) }),
       tags: without({ step: whole.training_step ?? undefined, epoch: whole.epoch ?? undefined }),

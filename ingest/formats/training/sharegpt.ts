@@ -11,7 +11,7 @@ import type { ChatMessage } from '../kit/chat-message.ts';
 import { conversationDrafts } from '../kit/conversation.ts';
 import { emitterFor, refusal } from '../kit/native.ts';
 import { demand, format } from '../kit/reader.ts';
-import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
+import { taskOf } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 
 const NAME = 'sharegpt';
@@ -47,7 +47,7 @@ export const sharegpt = format({
     const entries = (row.conversations as Entry[]).map(({ from, value }) => ({ from: SPEAKERS.get(from)!, value }));
     const messages = chatMessages(row, entries);
     const tools = toolsOf(row.tools);
-    const trace = new Trace(emit, NAME, record);
+    const trace = Trace.of(NAME, record);
     trace.conversation(messages, { agentOf: () => null, tools });
     for (const [i, draft] of trace.events.entries()) trace.events[i] = withoutInventedId(draft);
     const isBroken = ({ from, value }: Entry, i: number) =>
@@ -60,12 +60,11 @@ export const sharegpt = format({
     const mapped = ['conversations', ...(typeof row.system === 'string' ? ['system'] : []), 'id', 'tools'];
     return trace.finish({
       task: taskOf(NAME, entries.find((entry) => entry.from === 'human')?.value),
+      flags,
       started: {
         native: { format: NAME, ids: given('id', row.id) },
-        flags: [NO_TOKEN_IDS, ...flags],
         unmapped: without(row, ...mapped, ...rated),
       },
-      finished: { outcome: 'unknown' },
     });
   },
 });

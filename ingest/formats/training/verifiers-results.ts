@@ -9,7 +9,7 @@ import { textIn } from '../kit/chat-message.ts';
 import type { Conversion, NativeRecord } from '../kit/format.ts';
 import { type Emitter, refusal, refused } from '../kit/native.ts';
 import { chatMessages } from '../kit/rollout-calls.ts';
-import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
+import { taskOf } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 
 const AGENT = 'agent';
@@ -57,8 +57,8 @@ export function convertResult(emit: Emitter, format: string, record: NativeRecor
   return trace.finish({
     // An example has its number within its environment alone. No group: the file does not say which run and model it is of.
     task,
+    incomplete: turn === 0,
     started: {
-      flags: [NO_TOKEN_IDS, ...(turn === 0 ? ['incomplete'] : [])],
       // The ground truth is the task's; without a task it would be nowhere.
       unmapped: without(value, ...READ, ...(task ? ['answer'] : []), ...Object.keys(metricsOf(value))),
     },

@@ -8,12 +8,11 @@ import { asText, canonicalJson, given, hashId, isRecord, type JsonObject, withou
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { type Conversion, type Format, listsOf, type NativeRecord, type NativeRefusal } from '../kit/format.ts';
-import { refusal, revisedEmitter } from '../kit/native.ts';
-import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
+import { refusal } from '../kit/native.ts';
+import { taskOf } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 
 const NAME = 'verl';
-const emit = revisedEmitter(NAME);
 
 /** The member of a run that verl trains; it has no name. */
 const AGENT = 'policy';
@@ -65,7 +64,7 @@ function convert(record: NativeRecord): Conversion {
     const turns = outputs.toSorted((a, b) => a.turn - b.turn);
     const original = writtenJson(turns.length === 1 ? turns[0]!.row : turns.map(({ row }) => row));
     bodies.push(original);
-    return convertRollout(new Trace(emit, NAME, { ...record, canonical: original }, episodeId), group, turns).drafts;
+    return convertRollout(Trace.revised(NAME, { ...record, canonical: original }, episodeId), group, turns).drafts;
   });
   if (rows.length === 0)
     refusals.push(refusal('bad_shape', '', 'at least one row {input, output, score}', record.value));
@@ -107,14 +106,13 @@ function convertRollout(trace: Trace, group: string, turns: readonly Row[]): Con
   return trace.finish({
     // A later prompt holds what came before it.
     task: taskOf(NAME, begin === 0 ? first.input : undefined, { ground_truth: first.gts ?? undefined }),
+    flags: ['decoded_prompt', ...(mixed ? ['unsegmented'] : [])],
     started: {
       group_id: group,
-      flags: [NO_TOKEN_IDS, 'decoded_prompt', ...(mixed ? ['unsegmented'] : [])],
       tags: without({ step: first.step ?? undefined, uid: first.uid ?? undefined }),
       unmapped: rest,
     },
     agents: [AGENT],
-    finished: { outcome: 'unknown' },
   });
 }
 

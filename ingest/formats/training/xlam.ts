@@ -5,13 +5,11 @@
 import { isRecord, without } from '../../events/json.ts';
 import type { ChatMessage } from '../kit/chat-message.ts';
 import { badConversation } from '../kit/conversation.ts';
-import { revisedEmitter } from '../kit/native.ts';
 import { demand, format } from '../kit/reader.ts';
-import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
+import { taskOf } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 
 const NAME = 'xlam';
-const emit = revisedEmitter(NAME);
 
 export const xlam = format({
   name: NAME,
@@ -20,7 +18,7 @@ export const xlam = format({
   recognises: (record) =>
     ('unique_trajectory_id' in record || 'task_instruction' in record) && Array.isArray(record.conversation),
   convert(row, record) {
-    const trace = new Trace(emit, NAME, record, row.ownId('unique_trajectory_id'));
+    const trace = Trace.revised(NAME, record, row.ownId('unique_trajectory_id'));
     const messages = withCallIds(row.list('conversation', 'a list of messages'));
     demand(badConversation(messages, 'conversation'));
     const chat = messages as ChatMessage[];
@@ -33,8 +31,8 @@ export const xlam = format({
     const tags = without({ dataset: row.any('dataset') });
     const run = trace.finish({
       task: taskOf(NAME, asked, { split: row.text('split'), tags }),
-      started: { flags: [NO_TOKEN_IDS, ...(broken ? ['unparsed_tool_call'] : [])], unmapped: row.rest() },
-      finished: { outcome: 'unknown' },
+      flags: broken ? ['unparsed_tool_call'] : [],
+      started: { unmapped: row.rest() },
     });
     return { ...run, repeated: record.ordinal > 0 };
   },
