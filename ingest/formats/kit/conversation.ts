@@ -3,8 +3,8 @@
  * tool calls pair with their results, and everything else is a message.
  */
 import type { Refusal } from '../../../errors.ts';
-import type { Draft, EventData, Message } from '../../events/events.ts';
-import { given, isRecord, parseRecord, without } from '../../events/json.ts';
+import type { Draft, EventData, EventName, Message } from '../../events/events.ts';
+import { given, isRecord, type JsonObject, parseRecord, without } from '../../events/json.ts';
 import { badMessage, type ChatMessage, toMessage, toolCallsOf } from './chat-message.ts';
 import { finishReasonIn } from './finish-reason.ts';
 import { badIdentifier, type Emitter, refusal } from './native.ts';
@@ -103,103 +103,51 @@ export type ConversationOptions = {
 export function conversationDrafts(
   emit: Emitter,
   messages: readonly ChatMessage[],
-  {
-    episodeId,
-    agentOf,
-    tools,
-    turns = false,
-    reportsError = hasError,
-    first = 0,
-    ledger = toolLedger(),
-    around,
-    about,
-  }: ConversationOptions,
+  options: ConversationOptions,
 ): Draft[] {
+  const { episodeId, agentOf, tools, turns = false, reportsError = hasError, first = 0, around, about } = options;
+  const { ledger = toolLedger() } = options;
   const drafts: Draft[] = [];
   const before: Message[] = [];
   const last = messages.findLast(({ role }) => role === 'assistant');
-  const finishOf = (message: ChatMessage) => finishReasonIn(message, message === last ? around : undefined);
   let turn = 0;
   for (const [i, native] of messages.entries()) {
     const seq = first + i;
     const message = toMessage(native);
-    const { role, content, ...rest } = message;
-    const failed = role === 'tool' && native.is_error === true;
-    const known = ['tool_call_id', ...(failed ? ['is_error'] : [])];
-    const unmapped = given('unmapped', without(rest as Record<string, unknown>, ...known));
-    const id = `m${seq}`;
-    const inEpisode = { episode_id: episodeId, seq };
+    const { role, content, ...rest } = message as Message & JsonObject;
     const { at = null, ...completed } = about?.(native) ?? {};
+    const add = (name: EventName, data: JsonObject, place: readonly number[] = [], time = at): void => {
+      const whole = { episode_id: episodeId, seq, ...data } as never;
+      drafts.push(emit.event(name, [episodeId, seq, ...place], whole, time));
+    };
+    const id = `m${seq}`;
     if (role === 'assistant') {
-      const round = turns ? { turn: turn++ } : {};
-      const call = { ...inEpisode, call_id: id, ...round, ...given('agent_id', agentOf(native) ?? undefined) };
-      drafts.push(
-        emit.event('generation.requested', [episodeId, seq], { ...call, input: [...before], ...given('tools', tools) }),
-        emit.event(
-          'generation.completed',
-          [episodeId, seq],
-          {
-            ...call,
-            choices: [{ index: 0, ...given('content', content), ...given('finish_reason', finishOf(native)) }],
-            ...completed,
-            ...unmapped,
-          },
-          at,
-        ),
-      );
-      for (const [index, asked] of toolCallsOf(native).entries())
-        drafts.push(toolCalled(emit, call, index, asked, ledger, at));
+      const call = { call_id: id, turn: turns ? turn++ : undefined, agent_id: agentOf(native) ?? undefined };
+      const choice = { index: 0, content, finish_reason: finishReasonIn(native, native === last ? around : undefined) };
+      add('generation.requested', { ...call, input: [...before], tools }, [], null);
+      const unmapped = given('unmapped', without(rest, 'tool_call_id'));
+      add('generation.completed', { ...call, choices: [choice], ...completed, ...unmapped });
+      for (const [index, { id: nativeId, ...asked }] of toolCallsOf(native).entries()) {
+        const known = { tool_call_id: ledger.call(nativeId), index, native: { tool_call_id: nativeId } };
+        add('tool.called', { ...call, ...known, ...asked }, [index]);
+      }
     } else if (role === 'tool') {
       const nativeId = native.tool_call_id as string;
-      drafts.push(
-        emit.event(
-          'tool.returned',
-          [episodeId, seq],
-          {
-            ...inEpisode,
-            tool_call_id: ledger.result(nativeId),
-            status: failed ? 'error' : 'ok',
-            ...given('output', content),
-            native: { tool_call_id: nativeId },
-            ...(!failed && typeof content === 'string' && reportsError(content) ? { flags: [APPARENT_ERROR] } : {}),
-            ...unmapped,
-          },
-          at,
-        ),
-      );
+      const failed = native.is_error === true;
+      const isApparent = !failed && typeof content === 'string' && reportsError(content);
+      add('tool.returned', {
+        tool_call_id: ledger.result(nativeId),
+        status: failed ? 'error' : 'ok',
+        output: content,
+        native: { tool_call_id: nativeId },
+        flags: isApparent ? [APPARENT_ERROR] : undefined,
+        unmapped: without(rest, 'tool_call_id', ...(failed ? ['is_error'] : [])),
+      });
     } else {
-      drafts.push(
-        emit.event(
-          'message.sent',
-          [episodeId, seq],
-          {
-            ...inEpisode,
-            message_id: id,
-            from: message.name ?? role,
-            role,
-            ...given('content', content),
-            ...given('unmapped', without(rest as Record<string, unknown>, 'name')),
-          },
-          at,
-        ),
-      );
+      const unmapped = without(rest, 'name');
+      add('message.sent', { message_id: id, from: message.name ?? role, role, content, unmapped });
     }
     before.push(message);
   }
   return drafts;
 }
-
-const toolCalled = (
-  emit: Emitter,
-  call: { readonly episode_id: string; readonly seq: number; readonly call_id: string },
-  index: number,
-  { id, ...asked }: ReturnType<typeof toolCallsOf>[number],
-  ledger: ReturnType<typeof toolLedger>,
-  at: string | null,
-): Draft =>
-  emit.event(
-    'tool.called',
-    [call.episode_id, call.seq, index],
-    { ...call, tool_call_id: ledger.call(id), index, ...asked, native: { tool_call_id: id } },
-    at,
-  );

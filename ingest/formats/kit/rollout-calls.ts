@@ -1,20 +1,12 @@
 /** Model calls that are recorded one by one, each with the conversation a model was shown, its answer, and the tokens of both as sampled. */
 import { got, type Refusal } from '../../../errors.ts';
-import type { Draft, EventData, Message } from '../../events/events.ts';
+import type { Content, Draft, EventData, Message } from '../../events/events.ts';
 import { given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { parseWritten, writtenArguments } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
 import { prefixIds, resultDrafts, toolDrafts } from './chat-tools.ts';
 import type { Emitter } from './native.ts';
-
-type SampledTokens = {
-  readonly prompt?: unknown;
-  readonly ids?: unknown;
-  /** One a token of `ids`. */
-  readonly logprobs?: unknown;
-  readonly mask?: readonly (0 | 1)[] | undefined;
-};
 
 export type RolloutCall = {
   readonly episodeId: string;
@@ -25,7 +17,13 @@ export type RolloutCall = {
   /** Null where the call failed. */
   readonly answer: ChatMessage | null;
   readonly finish?: unknown;
-  readonly sampled?: SampledTokens;
+  readonly sampled?: {
+    readonly prompt?: unknown;
+    readonly ids?: unknown;
+    /** One a token of `ids`. */
+    readonly logprobs?: unknown;
+    readonly mask?: readonly (0 | 1)[] | undefined;
+  };
   readonly asked?: Partial<EventData<'generation.requested'>>;
   readonly completed?: Partial<EventData<'generation.completed'>>;
   readonly unmapped?: Record<string, unknown> | undefined;
@@ -59,34 +57,30 @@ export function rolloutCallDrafts(emit: Emitter, call: RolloutCall): Draft[] {
   const left = Array.isArray(logprobs) && logprobs.length > 0 && !fits ? { logprobs } : {};
   const unmapped = without({ ...call.unmapped, ...left });
   const usage = {
-    ...(isTokens(prompt) ? { input_tokens: prompt.length } : {}),
-    ...(isTokens(ids) ? { output_tokens: ids.filter((_, i) => sampled.mask?.[i] !== 0).length } : {}),
+    input_tokens: isTokens(prompt) ? prompt.length : undefined,
+    output_tokens: isTokens(ids) ? ids.filter((_, i) => sampled.mask?.[i] !== 0).length : undefined,
   };
   const choice = {
     index: 0,
-    ...given('content', answer ? toMessage(answer).content : undefined),
-    ...(typeof call.finish === 'string' ? { finish_reason: call.finish } : {}),
-    ...(isTokens(ids) ? { token_ids: ids } : {}),
-    ...(fits ? { logprobs } : {}),
-    ...(sampled.mask?.includes(0) ? { loss_mask: [...sampled.mask] } : {}),
+    content: answer ? (toMessage(answer).content as Content) : undefined,
+    finish_reason: typeof call.finish === 'string' ? call.finish : undefined,
+    token_ids: isTokens(ids) ? ids : undefined,
+    logprobs: fits ? logprobs : undefined,
+    loss_mask: sampled.mask?.includes(0) ? [...sampled.mask] : undefined,
+  };
+  const answered = {
+    ...about,
+    choices: answer ? [choice] : [],
+    prompt_token_ids: isTokens(prompt) ? prompt : undefined,
+    usage: without(usage),
+    flags: 'logprobs' in left ? ['logprobs_mismatch'] : undefined,
+    ...call.completed,
+    ...given('unmapped', unmapped),
   };
   const prefixes = prefixIds(episodeId, input);
   return [
     emit.event('generation.requested', place, { ...about, input: input.map(sharedMessage), ...call.asked }, askedAt),
-    emit.event(
-      'generation.completed',
-      place,
-      {
-        ...about,
-        choices: answer ? [choice] : [],
-        ...(isTokens(prompt) ? { prompt_token_ids: prompt } : {}),
-        ...(Object.keys(usage).length > 0 ? { usage } : {}),
-        ...('logprobs' in left ? { flags: ['logprobs_mismatch'] } : {}),
-        ...call.completed,
-        ...given('unmapped', unmapped),
-      },
-      completedAt,
-    ),
+    emit.event('generation.completed', place, answered, completedAt),
     ...(answer ? toolDrafts(emit, about, [{ index: 0, message: answer }], prefixes.at(-1)!, completedAt) : []),
     ...resultDrafts(emit, about, input, prefixes),
   ];
