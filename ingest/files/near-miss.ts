@@ -5,13 +5,6 @@ import { recognise } from '../formats/catalogue.ts';
 import { CHAT_ROLES } from '../formats/kit/chat-message.ts';
 import type { Head } from '../formats/kit/format.ts';
 
-export type NearMiss = {
-  /** The member that holds what could be read; empty for the record itself. */
-  readonly field: string;
-  /** A sentence that says what the file holds and how it would be read. */
-  readonly hint: string;
-};
-
 /** Records of a list that are looked at. */
 const LOOKED_AT = 64;
 
@@ -20,8 +13,11 @@ const isChat = (value: unknown): boolean =>
   value.length > 0 &&
   value.every((one) => isRecord(one) && CHAT_ROLES.has(asText(one.role)) && ('content' in one || 'tool_calls' in one));
 
-/** The near miss that these records are; null where they are like nothing that is read. */
-export function nearMiss({ records }: Head): NearMiss | null {
+/**
+ * The near miss that these records are: the member that holds what could be read (empty for the record itself), and a sentence that says
+ * what the file holds and how it would be read. Null where they are like nothing that is read.
+ */
+export function nearMiss({ records }: Head): { readonly field: string; readonly hint: string } | null {
   const [first] = records;
   if (!isRecord(first)) return null;
   for (const [field, value] of Object.entries(first)) {

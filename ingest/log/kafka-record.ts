@@ -128,13 +128,7 @@ export function recordDigest({ timestamp, key, value, headers }: LogRecord): str
   return hash.digest('hex');
 }
 
-type RecordHead = {
-  readonly attributes: Readonly<Record<string, string>>;
-  readonly contentType: string | undefined;
-  readonly digest: string | undefined;
-};
-
-function textHeaders(headers: LogRecord['headers']): RecordHead | { readonly refusal: Refusal } {
+function textHeaders(headers: LogRecord['headers']) {
   const attributes: Record<string, string> = Object.create(null);
   let contentType: string | undefined;
   let digest: string | undefined;

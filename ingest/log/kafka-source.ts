@@ -27,13 +27,11 @@ const PATIENCE_MS = { least: 200, most: 5000 };
 /** A topic that was not asked for so long may be another one, made anew and filled. Making one takes some 300 ms. */
 const REST_MS = 200;
 
-export type KafkaSourceOptions = {
-  /** Name of the group in which readers share the partitions. */
-  readonly group: string;
-  readonly accepts?: number | null;
-};
-
-export function kafkaSource(kafka: KafkaClient, { group, accepts = null }: KafkaSourceOptions): LogSource {
+/** A source for the readers of a group, who share the partitions. */
+export function kafkaSource(
+  kafka: KafkaClient,
+  { group, accepts = null }: { readonly group: string; readonly accepts?: number | null },
+): LogSource {
   const { topic } = kafka;
   let admin: Promise<Admin> | null = null;
   const asking = (): Promise<Admin> => {

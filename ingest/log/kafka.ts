@@ -7,18 +7,16 @@ import type { TopicNow } from './replaced.ts';
 
 export type { Admin, EachBatchPayload, Producer };
 
-type SaslLogin = {
-  readonly mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-512';
-  readonly username: string;
-  readonly password: string;
-};
-
 export type KafkaOptions = {
   /** Addresses `host:port`, with commas between. */
   readonly brokers: string;
   readonly topic: string;
   readonly tls: boolean;
-  readonly sasl: SaslLogin | null;
+  readonly sasl: {
+    readonly mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-512';
+    readonly username: string;
+    readonly password: string;
+  } | null;
 };
 
 export type Topic = {

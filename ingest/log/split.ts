@@ -196,10 +196,12 @@ function keptText(key: string, text: string, bodies: Body[], base64?: Base64Text
   return TEXT + link(bodies, body, TEXT);
 }
 
-type Within = { readonly member: string; readonly holder: unknown; readonly bodies: Body[] };
-
 /** The name of an image or a file; null for any other text. */
-function keptFile(key: string, text: string, { member, holder, bodies }: Within): string | null {
+function keptFile(
+  key: string,
+  text: string,
+  { member, holder, bodies }: { readonly member: string; readonly holder: unknown; readonly bodies: Body[] },
+): string | null {
   const base64 = isRecord(holder) ? base64Text(text, member, holder) : null;
   return base64 && keptText(key, text, bodies, base64);
 }

@@ -3,7 +3,7 @@ import type { Message } from '../events/events.ts';
 import { asText, given, isRecord, type JsonObject, without } from '../events/json.ts';
 import { isIdentifier } from '../events/text.ts';
 import { finishReasonIn } from '../formats/kit/finish-reason.ts';
-import { timeOfMixed } from '../formats/kit/run-times.ts';
+import { timeOfMixed } from '../formats/kit/run.ts';
 import { usageOf } from '../formats/kit/usage.ts';
 import { generationContent, toLangchainMessage, toolResult, unfold } from './langchain-messages.ts';
 import { nodeOf } from './langgraph.ts';

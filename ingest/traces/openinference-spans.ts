@@ -279,28 +279,17 @@ function answerOf(attributes: Attributes): string | undefined {
   return typeof content === 'string' ? content : undefined;
 }
 
-const MAPPED = new Set([
-  'openinference.span.kind',
-  'agent.name',
-  'session.id',
-  'tool.name',
-  'tool.id',
-  'llm.model_name',
-  'llm.request.model_name',
-  'llm.response.model_name',
-  'llm.finish_reason',
-  'llm.invocation_parameters',
-  'llm.cost.total',
-]);
+const MAPPED =
+  /^(?:openinference\.span\.kind|agent\.name|session\.id|tool\.(?:name|id)|llm\.(?:(?:request\.|response\.)?model_name|finish_reason|invocation_parameters|cost\.total))$/;
 const OF_GENERATIONS = /^llm\.(?:input_messages|output_messages|token_count|tools)\./;
 const OF_TOOLS = new Set(['input.value', 'input.mime_type', 'output.value', 'output.mime_type']);
 
 function isMapped(key: string, { kind }: SpanKind): boolean {
   if (kind === 'wrapper') return key === 'session.id';
   if (ANNOTATION.test(key)) return true;
-  if (kind === 'generation') return MAPPED.has(key) || OF_GENERATIONS.test(key);
-  if (kind === 'agent') return MAPPED.has(key) || key.startsWith('graph.node.');
-  return MAPPED.has(key) || OF_TOOLS.has(key);
+  if (kind === 'generation') return MAPPED.test(key) || OF_GENERATIONS.test(key);
+  if (kind === 'agent') return MAPPED.test(key) || key.startsWith('graph.node.');
+  return MAPPED.test(key) || OF_TOOLS.has(key);
 }
 
 const ANNOTATION = /^(?:(?:trace|session)\.)?(?:annotations|evaluations)\.\d+\./;

@@ -162,36 +162,10 @@ function workflowTag(attributes: Attributes): { readonly workflow: string } | un
   return workflow === undefined ? undefined : { workflow };
 }
 
-const MAPPED = new Set([
-  'gen_ai.operation.name',
-  'gen_ai.request.model',
-  'gen_ai.input.messages',
-  'gen_ai.output.messages',
-  'gen_ai.system_instructions',
-  'gen_ai.tool.definitions',
-  'gen_ai.response.id',
-  'gen_ai.response.model',
-  'gen_ai.response.finish_reasons',
-  'gen_ai.conversation.id',
-  'gen_ai.agent.name',
-  'gen_ai.agent.id',
-  'gen_ai.agent.description',
-  'gen_ai.agent.version',
-  'gen_ai.tool.name',
-  'gen_ai.tool.call.id',
-  'gen_ai.tool.type',
-  'gen_ai.tool.call.arguments',
-  'gen_ai.tool.call.result',
-  'gen_ai.workflow.name',
-  'gen_ai.retrieval.query.text',
-  'gen_ai.retrieval.documents',
-  'troupe.task_id',
-  'troupe.group_id',
-  'task_id',
-]);
+const MAPPED =
+  /^gen_ai\.(?:operation\.name|input\.messages|output\.messages|system_instructions|conversation\.id|workflow\.name|usage\..*|request\..*)$|^gen_ai\.tool\.(?:definitions|name|type|call\.(?:id|arguments|result))$|^gen_ai\.response\.(?:id|model|finish_reasons)$|^gen_ai\.agent\.(?:name|id|description|version)$|^gen_ai\.retrieval\.(?:query\.text|documents)$|^(?:troupe\.)?task_id$|^troupe\.group_id$/s;
 
-export const isGenaiMapped = (key: string): boolean =>
-  MAPPED.has(key) || key.startsWith('gen_ai.usage.') || key.startsWith('gen_ai.request.');
+export const isGenaiMapped = (key: string): boolean => MAPPED.test(key);
 
 /** A span by itself as an act. */
 export function genaiAct(span: OtlpSpan): Act {

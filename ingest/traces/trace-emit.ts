@@ -2,11 +2,7 @@
 import { CANONICAL, type Draft, type EventData, type EventName } from '../events/events.ts';
 import { canonicalJson, hashOfWritten } from '../events/json.ts';
 import { asTaught } from '../events/taught.ts';
-
-/** Data of an event in which a member without a value may be undefined: it counts as absent. */
-type EventInput<N extends EventName> = {
-  readonly [K in keyof EventData<N>]: EventData<N>[K] | (object extends Pick<EventData<N>, K> ? undefined : never);
-};
+import type { Optionals } from '../formats/kit/native.ts';
 
 /**
  * States an event. Literals of data name their members in the order of canonical JSON, those without a value as undefined: they all
@@ -15,7 +11,7 @@ type EventInput<N extends EventName> = {
 export type Emit = <N extends EventName>(
   name: N,
   place: readonly (string | number)[],
-  data: EventInput<N>,
+  data: Optionals<EventData<N>>,
   time: string | null,
   reading?: { readonly revision?: string | undefined; readonly full?: boolean },
 ) => Draft;

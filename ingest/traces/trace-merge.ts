@@ -8,17 +8,13 @@ import type { Act, Choice, SpanKind } from './trace.ts';
 
 type Call = Act & { readonly what: Extract<SpanKind, { kind: 'generation' }> };
 
-export type MergedActs = {
-  /** Acts as they are to be read, in the order given. */
-  readonly acts: readonly Act[];
-  /** For each span that is no call of its own, the id of the call it is part of; null for a span around several calls. */
-  readonly partOf: ReadonlyMap<string, string | null>;
-};
-
 const isCall = (act: Act): act is Call => act.what.kind === 'generation';
 
-/** Acts come in order; `around` gives the acts around one, from the inside out. */
-export function mergeCalls(acts: readonly Act[], around: (act: Act) => readonly Act[]): MergedActs {
+/**
+ * The acts as they are to be read, in the order given, and for each span that is no call of its own the id of the call it is part of: null
+ * for a span around several calls. `around` gives the acts around one, from the inside out.
+ */
+export function mergeCalls(acts: readonly Act[], around: (act: Act) => readonly Act[]) {
   const merging = new Merging();
   const inner = new Map<Call, Call[]>();
   const outermost: Call[] = [];

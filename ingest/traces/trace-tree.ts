@@ -2,9 +2,8 @@
  * The acts of one trace as a tree: in the order of (start, end, native number), whatever order they came in; who acted, which model
  * calls are leaves, and which tool run answers which call.
  */
-import type { Part } from '../events/events.ts';
 import { groupBy } from '../events/group-by.ts';
-import { canonicalJson, isRecord } from '../events/json.ts';
+import { canonicalJson, isRecord, type JsonObject } from '../events/json.ts';
 import { isIdentifier } from '../events/text.ts';
 import { readArguments } from '../formats/kit/chat-message.ts';
 import type { Act, Choice } from './trace.ts';
@@ -139,15 +138,7 @@ function askedIn(act: Act, choices: readonly Choice[], taken: Set<string>): Tool
   );
 }
 
-type CallPart = Part & {
-  readonly id?: unknown;
-  readonly name?: unknown;
-  readonly arguments?: unknown;
-  readonly arguments_raw?: unknown;
-  readonly call_type?: unknown;
-};
-
-const partsOf = ({ content }: Choice): readonly CallPart[] => (Array.isArray(content) ? content : []);
+const partsOf = ({ content }: Choice): readonly JsonObject[] => (Array.isArray(content) ? content : []);
 
 /**
  * Tool runs with the calls they answer, each call once: by native id the latest that is open; without an id the first open call of

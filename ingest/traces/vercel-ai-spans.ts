@@ -149,29 +149,12 @@ function aboutOf(attributes: Attributes): About {
   };
 }
 
-const MAPPED = new Set([
-  'ai.operationId',
-  'ai.telemetry.functionId',
-  'ai.model.id',
-  'ai.prompt.messages',
-  'ai.prompt.tools',
-  'ai.settings.maxRetries',
-  'ai.response.text',
-  'ai.response.object',
-  'ai.response.reasoning',
-  'ai.response.toolCalls',
-  'ai.response.finishReason',
-  'ai.response.id',
-  'ai.response.model',
-  'ai.toolCall.name',
-  'ai.toolCall.id',
-  'ai.toolCall.args',
-  'ai.toolCall.result',
-]);
+const MAPPED =
+  /^ai\.(?:operationId|telemetry\.functionId|model\.id|settings\.maxRetries|prompt\.(?:messages|tools)|toolCall\.(?:name|id|args|result)|response\.(?:text|object|reasoning|toolCalls|finishReason|id|model))$/;
 const TWINS = /^gen_ai\.(?:request\.|usage\.|response\.(?:id|model|finish_reasons)$)/;
 
 const isMapped = (key: string, { kind }: SpanKind): boolean =>
   /^ai\.(?:settings\.context|telemetry\.metadata)\./.test(key) ||
-  (kind === 'tool' && MAPPED.has(key)) ||
+  (kind === 'tool' && MAPPED.test(key)) ||
   (kind === 'agent' && key === 'ai.telemetry.functionId') ||
-  (kind === 'generation' && (MAPPED.has(key) || key.startsWith('ai.usage.') || TWINS.test(key)));
+  (kind === 'generation' && (MAPPED.test(key) || key.startsWith('ai.usage.') || TWINS.test(key)));

@@ -69,17 +69,10 @@ function convert(record: NativeRecord): Conversion {
     agents: logged ? mapped.agents : new Map([[main, {}]]),
     asked: firstUserMessage(events) ?? unframed(mapped.asked),
   };
-  return runOf(trace, about, known, { oracle: list(value.events), refusals, incomplete: !logged });
+  return runOf(trace, about, known, list(value.events), refusals, !logged);
 }
 
 const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
-
-type More = {
-  readonly oracle?: readonly unknown[];
-  readonly refusals?: readonly NativeRefusal[];
-  /** True where the calls of the model are not in the file. */
-  readonly incomplete?: boolean;
-};
 
 function taskIn(about: JsonObject, asked: unknown, events: readonly unknown[]): ReturnType<typeof taskOf> {
   const oracle = events.filter((event) => isRecord(event) && event.class_name === 'OracleEvent');
@@ -102,7 +95,10 @@ function runOf(
   trace: Trace,
   about: JsonObject,
   { agents, answer, asked }: AgentFacts,
-  { oracle = [], refusals = [], incomplete = false }: More = {},
+  oracle: readonly unknown[] = [],
+  refusals: readonly NativeRefusal[] = [],
+  /** Whether the calls of the model are not in the file. */
+  incomplete = false,
 ): Conversion {
   const { validation_decision: decision, validation_rationale: why, run_number: attempt } = about;
   const failed = about.has_exception === true;

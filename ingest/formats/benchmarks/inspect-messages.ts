@@ -52,7 +52,7 @@ export const textOf = (content: unknown): string =>
 
 /** The tool calls of a message that name themselves and their tool. */
 export function toolsIn({ tool_calls: calls }: JsonObject) {
-  type Asked = JsonObject & { readonly id: string; readonly function: string };
-  const isAsked = (one: unknown): one is Asked => isRecord(one) && isIdentifier(one.id) && isIdentifier(one.function);
+  const isAsked = (one: unknown): one is JsonObject & { readonly id: string; readonly function: string } =>
+    isRecord(one) && isIdentifier(one.id) && isIdentifier(one.function);
   return (Array.isArray(calls) ? (calls as unknown[]) : []).filter(isAsked);
 }

@@ -54,8 +54,6 @@ export const agentverse = format({
 
 const LIST = 'a list of entries';
 
-type Entry = ReturnType<typeof entryOf>;
-
 function entryOf(entry: Reader, seq: number) {
   const speaker = entry.ownId('module' in entry.native ? 'module' : 'agent');
   const content = entry.any('content');
@@ -68,7 +66,7 @@ function entryOf(entry: Reader, seq: number) {
 const verdictIn = (content: string): 'accept' | 'reject' | undefined =>
   /\baccept/i.test(content) ? 'accept' : /\breject/i.test(content) ? 'reject' : undefined;
 
-function addEntry(trace: Trace, { seq, speaker, content, unmapped }: Entry, turn: number): void {
+function addEntry(trace: Trace, { seq, speaker, content, unmapped }: ReturnType<typeof entryOf>, turn: number): void {
   const text = typeof content === 'string' ? content : canonicalJson(content);
   trace.answer(seq, speaker, text, { turn, unmapped });
   if (typeof content !== 'string') {

@@ -12,7 +12,7 @@ import { type Format, listed, listsOf } from '../kit/format.ts';
 import { refusal } from '../kit/native.ts';
 import { responseContent, responseInput } from '../kit/openai-responses.ts';
 import { type Reader, unreadable } from '../kit/reader.ts';
-import { utcOf } from '../kit/run-times.ts';
+import { utcOf } from '../kit/run.ts';
 import { contentOf, messageOf } from '../kit/span-attributes.ts';
 import { usageOf } from '../kit/usage.ts';
 

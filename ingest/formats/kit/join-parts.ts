@@ -20,14 +20,11 @@ type KnownPart<M> = {
 
 type Run<M> = Part<M> & { readonly sources: readonly Part<M>[] };
 
-export type JoinResult<M> = {
-  /** The lines of each run and the parts that they are of, in the order of the first of these. */
-  readonly runs: readonly Run<M>[];
-  /** Parts that name no run and that belong to none of these, or perhaps to several. */
-  readonly strays: readonly Part<M>[];
-};
-
-export function joinParts<M>(parts: readonly Part<M>[], joins: JoinRules): JoinResult<M> {
+/**
+ * The lines of each run with the parts that they are of, in the order of the first of these; and the strays, parts that name no run and
+ * belong to none of these, or perhaps to several.
+ */
+export function joinParts<M>(parts: readonly Part<M>[], joins: JoinRules) {
   const known = parts.map((part) => knownOf(part, joins));
   const groups = byName(known.filter(({ names }) => names.length > 0));
   let nameless = known.filter(({ names }) => names.length === 0);

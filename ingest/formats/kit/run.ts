@@ -1,4 +1,5 @@
 /** What most formats hold of a run around its events: its task, its record, its beginning, its members, its end. */
+import { normaliseTime } from '../../events/decode.ts';
 import type { Draft, EventData } from '../../events/events.ts';
 import { sha256 } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
@@ -37,6 +38,18 @@ export function timeOfText(text: unknown): string | null {
   const zoned = /^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:[Zz]|[+-]\d{2}:\d{2})$/.test(text);
   return zoned && !Number.isNaN(Date.parse(text.replace(' ', 'T'))) ? text.replace(/(\.\d{9})\d+/, '$1') : null;
 }
+
+/** RFC 3339 in any zone as UTC with microseconds, so that as text times are in order; null for anything else. */
+export const utcOf = (value: unknown): string | null => normaliseTime(timeOfText(value)) ?? null;
+
+/** The same, where no zone means UTC, and milliseconds since 1970: LangSmith writes both in one record. */
+export const timeOfMixed = (value: unknown): string | null => {
+  return typeof value === 'string' ? (utcOf(value) ?? utcOf(`${value}Z`)) : timeOfMs(value);
+};
+
+/** Milliseconds since 1970 as a time; null for anything that is no number. */
+export const timeOfMs = (milliseconds: unknown): string | null =>
+  typeof milliseconds === 'number' ? timeOfSeconds(milliseconds / 1000) : null;
 
 /** The patch that a run came to, as an artifact; its text goes into `bodies`. */
 export function patchDraft(emit: Emitter, episodeId: string, patch: string): Draft {

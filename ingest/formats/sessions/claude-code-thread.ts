@@ -268,25 +268,18 @@ function addNote(trace: Trace, line: Line): void {
 
 /** What each line repeats of its session, and what has a place of its own. */
 const LINE = [
-  'type',
-  'message',
-  'uuid',
-  'parentUuid',
-  'logicalParentUuid',
-  'timestamp',
-  'sessionId',
-  'isSidechain',
-  'agentId',
-  'attributionAgent',
-  'startedBy',
-  'sourceToolAssistantUUID',
-  'promptId',
-  'cwd',
-  'version',
-  'gitBranch',
-  'userType',
-  'entrypoint',
-  'slug',
+  ...['type', 'message', 'uuid', 'parentUuid', 'logicalParentUuid', 'timestamp', 'sessionId', 'isSidechain', 'agentId'],
+  ...[
+    'attributionAgent',
+    'startedBy',
+    'sourceToolAssistantUUID',
+    'promptId',
+    'cwd',
+    'version',
+    'gitBranch',
+    'userType',
+  ],
+  ...['entrypoint', 'slug'],
 ];
 
 const listed = (content: unknown): readonly unknown[] =>

@@ -9,7 +9,7 @@ import { isIdentifier } from '../../events/text.ts';
 import type { Conversion, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { lineFormat } from '../kit/lines.ts';
 import { refusal, refused } from '../kit/native.ts';
-import { taskOf, timeOfSeconds } from '../kit/run.ts';
+import { taskOf, timeOfMs } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 import { badLine, type Line, promptOf } from './claude-code-lines.ts';
 import { addThread } from './claude-code-thread.ts';
@@ -51,7 +51,6 @@ export const cline = lineFormat({
 });
 
 const nameOf = (messages: readonly unknown[]): string => hashId(NAME, canonicalJson(messages[0] ?? null));
-const timeOfMs = (ts: unknown): string | null => (typeof ts === 'number' ? timeOfSeconds(ts / 1000) : null);
 
 /** Whether these messages begin with what a person asks. */
 function isBegun([first]: readonly unknown[]): boolean {

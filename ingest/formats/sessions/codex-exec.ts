@@ -80,13 +80,11 @@ function convert(list: readonly unknown[], record: NativeRecord): Conversion {
   return trace.finish(run, refusals);
 }
 
-/** The items of one call, in the order in which they began, each as it was last reported. */
-type Call = { readonly seq: number; readonly items: Map<string, Item> };
-
 class ThreadReading {
   readonly #trace: Trace;
   readonly #prefix: string;
-  #open: Call | null = null;
+  /** The items of one call, in the order in which they began, each as it was last reported. */
+  #open: { readonly seq: number; readonly items: Map<string, Item> } | null = null;
   #count = 0;
   /** Calls since the turn began, and the answer that its usage is noted at. */
   #inTurn = 0;

@@ -3,7 +3,7 @@ import type { Message, Part } from '../../events/events.ts';
 import { isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { resultFlags } from '../kit/conversation.ts';
-import { timeOfSeconds } from '../kit/run.ts';
+import { timeOfMs } from '../kit/run.ts';
 import type { Trace } from '../kit/trace.ts';
 import { usageOf } from '../kit/usage.ts';
 import type { SessionMessage } from './opencode-records.ts';
@@ -61,8 +61,6 @@ function stepsOf(parts: readonly JsonObject[]): Step[] {
   return lists.map((own, i) => ({ parts: own, number: i + 1, isLast: i === lists.length - 1 }));
 }
 
-export const timeOfMs = (milliseconds: unknown): string | null =>
-  typeof milliseconds === 'number' ? timeOfSeconds(milliseconds / 1000) : null;
 const timesOf = (part: JsonObject): JsonObject => {
   const of = part.type === 'tool' ? stateOf(part).time : part.time;
   return isRecord(of) ? of : {};

@@ -12,10 +12,10 @@ import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { type Conversion, type Format, listed, listsOf, type NativeRecord } from '../kit/format.ts';
 import { rawRecord, refusal, refused, revisedEmitter } from '../kit/native.ts';
-import { taskOf } from '../kit/run.ts';
+import { taskOf, timeOfMs } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 import { isOpencode, parentOf, type Session, type SessionMessage, sessionsIn } from './opencode-records.ts';
-import { addThread, timeOfMs } from './opencode-thread.ts';
+import { addThread } from './opencode-thread.ts';
 
 const NAME = 'opencode';
 const emit = revisedEmitter(NAME);

@@ -11,7 +11,7 @@ import { resultFlags } from '../kit/conversation.ts';
 import type { Conversion, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { lineFormat, readLines } from '../kit/lines.ts';
 import { badIdentifier, refusal, refused } from '../kit/native.ts';
-import { taskOf, timeOfSeconds, timeOfText } from '../kit/run.ts';
+import { taskOf, timeOfMs, timeOfText } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 import { usageOf } from '../kit/usage.ts';
 import { badEntry, type Entry, partsOf, promptOf, shownOf, textOf } from './pi-entries.ts';
@@ -246,7 +246,7 @@ function addAnswer(
     { seq, call_id: id, agent_id: MAIN },
     {
       // The message is made when the model is called, the entry is written when it has answered.
-      askedAt: typeof message.timestamp === 'number' ? timeOfSeconds(message.timestamp / 1000) : null,
+      askedAt: timeOfMs(message.timestamp),
       model: named,
       input,
       tools: tools.length > 0 ? [...tools] : undefined,

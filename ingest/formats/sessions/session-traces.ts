@@ -14,7 +14,7 @@ import type { Conversion, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { lineFormat } from '../kit/lines.ts';
 import { badIdentifier, refusal, refused } from '../kit/native.ts';
 import { chatCall } from '../kit/rollout-calls.ts';
-import { taskOf, timeOfSeconds } from '../kit/run.ts';
+import { taskOf, timeOfMs } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 import { usageOf } from '../kit/usage.ts';
 
@@ -217,6 +217,3 @@ function billed(timings: unknown): Record<string, unknown> | undefined {
   const read = typeof prompt_n === 'number' && typeof cache_n === 'number' ? { prompt_n, cache_n } : {};
   return usageOf(without({ ...read, ...given('predicted_n', predicted_n) }));
 }
-
-const timeOfMs = (milliseconds: unknown): string | null =>
-  typeof milliseconds === 'number' ? timeOfSeconds(milliseconds / 1000) : null;

@@ -3,7 +3,7 @@ import { asText, given, isRecord, type JsonObject } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { NativeRefusal } from '../kit/format.ts';
 import { badIdentifier, refusal } from '../kit/native.ts';
-import { utcOf } from '../kit/run-times.ts';
+import { utcOf } from '../kit/run.ts';
 
 /** One event of a batch, or the equivalent member of an export. */
 export type Upsert = {

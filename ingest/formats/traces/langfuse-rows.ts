@@ -7,7 +7,7 @@ import { asText, isRecord, type JsonObject } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { NativeRefusal } from '../kit/format.ts';
 import { refusal } from '../kit/native.ts';
-import { timeOfMixed, utcOf } from '../kit/run-times.ts';
+import { timeOfMixed, utcOf } from '../kit/run.ts';
 import { jsonIn } from '../kit/span-attributes.ts';
 import type { Upsert } from './langfuse-events.ts';
 

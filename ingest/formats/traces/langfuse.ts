@@ -12,7 +12,8 @@ import { type Act, INCOMPLETE, type Judgement } from '../../traces/trace.ts';
 import { type TraceReading, traceReading } from '../../traces/trace-import.ts';
 import { type Format, listed, listsOf } from '../kit/format.ts';
 import { refusal } from '../kit/native.ts';
-import { utcOf } from '../kit/run-times.ts';
+import { Reader } from '../kit/reader.ts';
+import { utcOf } from '../kit/run.ts';
 import {
   badEvent,
   badScore,
@@ -150,41 +151,14 @@ function traceAct({ body, first, revision }: MergedObject, observed: ReadonlySet
       taskId: isIdentifier(metadata.task_id) ? metadata.task_id : undefined,
       taskText: textOfAny(body.input),
       answer: textOfAny(body.output),
-      tags: without({
-        tags: body.tags,
-        metadata: without(metadata, 'task_id'),
-        name: body.name,
-        release: body.release,
-        environment: body.environment,
-      }),
+      tags: without({ ...new Reader(body).these(...TAGS), metadata: without(metadata, 'task_id') }),
     },
-    unmapped: without(
-      body,
-      'id',
-      'timestamp',
-      'sessionId',
-      'metadata',
-      'input',
-      'output',
-      'tags',
-      'name',
-      'release',
-      'environment',
-    ),
+    unmapped: without(body, 'id', 'timestamp', 'sessionId', 'metadata', 'input', 'output', ...TAGS),
   };
 }
 
-const MAPPED = [
-  'id',
-  'traceId',
-  'type',
-  'parentObservationId',
-  'name',
-  'startTime',
-  'endTime',
-  'level',
-  'statusMessage',
-];
+const TAGS = ['tags', 'name', 'release', 'environment'];
+const MAPPED = ['id', 'traceId', 'type', 'parentObservationId', 'name', 'startTime', 'endTime', 'level'];
 const CONTENT = ['input', 'output', 'model', 'modelParameters', 'usageDetails', 'usage'];
 
 function observationAct({ body, type, revision }: MergedObject, trace: string): Act {
@@ -204,7 +178,7 @@ function observationAct({ body, type, revision }: MergedObject, trace: string): 
     agent,
     revision,
     ...(failed ? { error: body.statusMessage ?? '' } : {}),
-    unmapped: without(body, ...MAPPED, ...(isCall ? CONTENT : [])),
+    unmapped: without(body, ...MAPPED, 'statusMessage', ...(isCall ? CONTENT : [])),
   };
 }
 
@@ -228,20 +202,11 @@ function scoreOf({ body, revision, first }: MergedObject): Judgement {
     ...given('by', byOf(body.source)),
     time: utcOf(body.timestamp) ?? (first || null),
     revision,
-    unmapped: without(
-      body,
-      'id',
-      'name',
-      'value',
-      'traceId',
-      'observationId',
-      'sessionId',
-      'datasetRunId',
-      'comment',
-      'timestamp',
-    ),
+    unmapped: without(body, 'id', 'name', 'value', 'comment', 'timestamp', ...TARGETS),
   };
 }
+
+const TARGETS = ['traceId', 'observationId', 'sessionId', 'datasetRunId'];
 
 const byOf = (source: unknown): string | undefined =>
   source === 'ANNOTATION' ? 'human' : source === 'EVAL' ? 'model' : source === 'API' ? 'code' : undefined;

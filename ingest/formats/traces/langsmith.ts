@@ -14,7 +14,7 @@ import { type TraceReading, traceReading } from '../../traces/trace-import.ts';
 import { type Format, listed, listsOf } from '../kit/format.ts';
 import { refusal } from '../kit/native.ts';
 import { Reader, unreadable } from '../kit/reader.ts';
-import { timeOfMixed } from '../kit/run-times.ts';
+import { timeOfMixed } from '../kit/run.ts';
 import { withObjects } from '../kit/span-attributes.ts';
 
 const NAME = 'langsmith';

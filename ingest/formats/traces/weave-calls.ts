@@ -42,10 +42,11 @@ const isModelCall = (call: JsonObject): boolean => {
   return billed || MODEL_CALL.test(opName(call));
 };
 
-type Meaning = { readonly what: SpanKind; readonly agent: string | null; readonly flags?: readonly string[] };
-
 /** `asked` are the names of the tools that models of the same trace asked for: a function of such a name is that tool. */
-export function weaveSpanKind(call: JsonObject, asked: ReadonlySet<string>): Meaning {
+export function weaveSpanKind(
+  call: JsonObject,
+  asked: ReadonlySet<string>,
+): { readonly what: SpanKind; readonly agent: string | null; readonly flags?: readonly string[] } {
   const name = opName(call);
   const kind = kindOf(call);
   const inputs = isRecord(call.inputs) ? call.inputs : {};

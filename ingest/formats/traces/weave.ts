@@ -10,7 +10,7 @@ import { type TraceReading, traceReading } from '../../traces/trace-import.ts';
 import { type Format, listed, listsOf } from '../kit/format.ts';
 import { refusal } from '../kit/native.ts';
 import { Reader } from '../kit/reader.ts';
-import { timeOfMixed } from '../kit/run-times.ts';
+import { timeOfMixed } from '../kit/run.ts';
 import { jsonIn, withObjects } from '../kit/span-attributes.ts';
 import { opName, toolsAsked, weaveSpanKind } from './weave-calls.ts';
 

@@ -28,13 +28,6 @@ export const adp: Format = {
   convert,
 };
 
-type Conversation = {
-  readonly messages: readonly ChatMessage[];
-  /** Words of the agent that are an observation: shown to the model, and no answer of it. */
-  readonly quoted: ReadonlySet<ChatMessage>;
-  readonly rewards: ReadonlyMap<number, readonly number[]>;
-};
-
 function convert(record: NativeRecord): Conversion {
   const { value } = record;
   if (!isTrajectory(value))
@@ -117,8 +110,9 @@ function askedIn(messages: readonly ChatMessage[]): string | undefined {
 }
 
 /** The messages and rewards in actions and observations. An item that is neither is refused with its index. */
-function conversationOf(content: readonly unknown[], refusals: NativeRefusal[]): Conversation {
+function conversationOf(content: readonly unknown[], refusals: NativeRefusal[]) {
   const messages: ChatMessage[] = [];
+  /** Words of the agent that are an observation: shown to the model, and no answer of it. */
   const quoted = new Set<ChatMessage>();
   const rewards = new Map<number, number[]>();
   /** Calls without a result, oldest first: results need no id where they follow their action. */

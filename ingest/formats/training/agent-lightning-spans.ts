@@ -5,8 +5,7 @@ import { genaiSpanKind } from '../../traces/otel-genai-spans.ts';
 import type { Attributes, OtlpSpan } from '../../traces/otlp/span.ts';
 import type { Act, Judgement, SpanKind } from '../../traces/trace.ts';
 import { flatGeneration } from '../../traces/traceloop-spans.ts';
-import { timeOfSeconds } from '../kit/run.ts';
-import { utcOf } from '../kit/run-times.ts';
+import { timeOfSeconds, utcOf } from '../kit/run.ts';
 import { flattened, idAt, jsonIn, leftover } from '../kit/span-attributes.ts';
 import { isTokenIds, logprobsIn } from './agent-lightning-calls.ts';
 

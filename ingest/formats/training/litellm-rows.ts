@@ -4,19 +4,11 @@
  */
 import { given, isRecord, type JsonObject } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-import { timeOfMixed } from '../kit/run-times.ts';
+import { timeOfMixed } from '../kit/run.ts';
 import { jsonOrText } from '../kit/span-attributes.ts';
 
-export type SpendRow = {
-  /** The row as a log of the call: its answer has the id and the usage that the row holds. */
-  readonly log: JsonObject;
-  readonly sessionId: string | undefined;
-  readonly askedAt: string | null;
-  readonly completedAt: string | null;
-};
-
-/** Null for what is no such row. Its times are in UTC. */
-export function spendRow(native: JsonObject): SpendRow | null {
+/** The row as a log of the call, whose answer has the id and the usage that the row holds; null for what is no such row. Times are in UTC. */
+export function spendRow(native: JsonObject) {
   const { call_type: type, startTime, endTime, request_id: id, session_id: session } = native;
   if (typeof type !== 'string' || startTime === undefined || !('spend' in native)) return null;
   const response = jsonOrText(native.response);
@@ -30,7 +22,7 @@ export function spendRow(native: JsonObject): SpendRow | null {
       }
     : response;
   return {
-    log: { ...native, messages: jsonOrText(native.messages), response: answered },
+    log: { ...native, messages: jsonOrText(native.messages), response: answered } as JsonObject,
     sessionId: isIdentifier(session) ? session : undefined,
     askedAt: timeOfMixed(startTime),
     completedAt: timeOfMixed(endTime),

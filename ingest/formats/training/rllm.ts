@@ -179,14 +179,8 @@ function usageOf(step: JsonObject, { prompt_length: prompt, completion_length: c
   return known || !counted ? {} : { usage: { input_tokens: prompt, output_tokens: completion } };
 }
 
-type Talk = {
-  readonly messages: readonly ChatMessage[];
-  readonly input: readonly ChatMessage[];
-  readonly answer: ChatMessage | null;
-};
-
 /** What the model was shown and answered; an evaluation may hold `input` and `output` alone. */
-function talkOf(step: JsonObject, field: string): Talk | { readonly refusal: NativeRefusal } {
+function talkOf(step: JsonObject, field: string) {
   const filled = isFilled(step.chat_completions);
   const read = filled
     ? chatMessages(step.chat_completions, `${field}.chat_completions`)

@@ -136,8 +136,6 @@ export function protobufToJson(
   }
 }
 
-type Items = { readonly items: readonly unknown[]; readonly size: number };
-
 /**
  * The request in a file of unknown kind, as JSON; null where the bytes are no OTLP request. Both signals have the same frame;
  * their content distinguishes them: of a span the first field is 16 bytes of id, of a log record it is a number.
@@ -157,7 +155,7 @@ export function sniffProtobuf(bytes: Uint8Array): Record<string, unknown> | null
   return null;
 }
 
-function itemsOf(value: Record<string, unknown>, resources: string, scopes: string, items: string): Items {
+function itemsOf(value: Record<string, unknown>, resources: string, scopes: string, items: string) {
   const lists = ((value[resources] ?? []) as Record<string, unknown>[])
     .flatMap((resource) => (resource[scopes] ?? []) as Record<string, unknown>[])
     .flatMap((scope) => (scope[items] ?? []) as unknown[]);

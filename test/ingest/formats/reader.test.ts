@@ -4,7 +4,7 @@ import { canonicalJson } from '../../../ingest/events/json.ts';
 import type { NativeRecord } from '../../../ingest/formats/kit/format.ts';
 import { emitterFor } from '../../../ingest/formats/kit/native.ts';
 import { format, Reader, unreadable } from '../../../ingest/formats/kit/reader.ts';
-import { utcOf } from '../../../ingest/formats/kit/run-times.ts';
+import { utcOf } from '../../../ingest/formats/kit/run.ts';
 import { Trace } from '../../../ingest/formats/kit/trace.ts';
 
 const emit = emitterFor('sketch');
