@@ -1,8 +1,8 @@
 /** Events of Langfuse's ingestion API and the members of its exports, checked, and what is known of each id after all of them. */
 import { asText, given, isRecord, type JsonObject } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-import type { NativeRefusal } from '../kit/format.ts';
-import { badIdentifier, refusal } from '../kit/native.ts';
+import { badIdentifier } from '../kit/native.ts';
+import { demand, Reader, unreadable } from '../kit/reader.ts';
 import { utcOf } from '../kit/run.ts';
 
 /** One event of a batch, or the equivalent member of an export. */
@@ -27,62 +27,41 @@ export const isExport = (value: unknown): value is JsonObject =>
   Array.isArray(value.observations) &&
   ('scores' in value || 'sessionId' in value || 'htmlPath' in value);
 
-export function badEvent(event: unknown, field: string): NativeRefusal | null {
-  if (!isRecord(event)) return refusal('bad_type', field, 'an event object', event);
-  const { id, type, timestamp, body } = event;
-  const bad = badIdentifier(id, `${field}.id`);
-  if (bad) return bad;
-  if (typeof type !== 'string' || !TYPES.test(type))
-    return refusal('bad_type', `${field}.type`, 'a type such as "generation-create"', type);
-  if (utcOf(timestamp) === null)
-    return refusal('bad_time', `${field}.timestamp`, 'an ISO 8601 time with a zone', timestamp);
-  if (!isRecord(body)) return refusal('bad_type', `${field}.body`, 'an object', body);
+const TIME = 'an ISO 8601 time with a zone';
+const TYPE = 'a type such as "generation-create"';
+export const TARGETS = ['traceId', 'observationId', 'sessionId', 'datasetRunId'];
+
+/** What an event of a batch says of an object; null for one that says nothing of any. */
+export function readEvent(event: Reader): Upsert | null {
+  event.ownId('id');
+  const type = event.text('type', TYPE);
+  if (!TYPES.test(type)) unreadable('bad_type', event.path('type'), TYPE, type);
+  const { timestamp } = event.native;
+  const time = utcOf(timestamp) ?? unreadable('bad_time', event.path('timestamp'), TIME, timestamp);
+  const body = event.object('body', 'an object');
+  const { native } = body;
   if (type === 'sdk-log') return null;
-  if (type.startsWith('score-')) return badScore(body, `${field}.body`);
-  const badId = badIdentifier(body.id, `${field}.body.id`);
-  if (badId) return badId;
-  if (!type.startsWith('trace-')) {
-    const badTrace =
-      body.traceId == null && type.endsWith('-update')
-        ? null
-        : badIdentifier(body.traceId ?? body.id, `${field}.body.traceId`);
-    if (badTrace) return badTrace;
-  }
-  for (const name of ['startTime', 'endTime']) {
-    if (body[name] != null && utcOf(body[name]) === null) {
-      return refusal('bad_time', `${field}.body.${name}`, 'an ISO 8601 time with a zone', body[name]);
-    }
-  }
-  return null;
+  const what = type.replace(/-(?:create|update)$/, '');
+  if (what === 'score') return readScore(body, time);
+  body.ownId('id');
+  if (what !== 'trace' && (native.traceId != null || !type.endsWith('-update')))
+    demand(badIdentifier(native.traceId ?? native.id, body.path('traceId')));
+  for (const name of ['startTime', 'endTime']) body.timeIfAny(name, utcOf, TIME);
+  const named = what === 'observation' && typeof native.type === 'string' ? native.type : what;
+  return { kind: what === 'trace' ? what : 'observation', type: named.toUpperCase(), time, body: native };
 }
 
-/** Why a score cannot be read; null where it can. */
-export function badScore(body: JsonObject, field: string): NativeRefusal | null {
-  const badName = badIdentifier(body.name, `${field}.name`);
-  if (badName) return badName;
-  const { value, dataType } = body;
-  const numeric = dataType === 'NUMERIC' || dataType === 'BOOLEAN';
-  if (numeric && typeof value !== 'number')
-    return refusal('bad_number', `${field}.value`, `a number for ${dataType}`, value);
-  if (value !== null && !['number', 'string', 'boolean'].includes(typeof value)) {
-    return refusal('bad_type', `${field}.value`, 'a number or a text', value);
-  }
-  const target = ['traceId', 'observationId', 'sessionId', 'datasetRunId'].find((name) => isIdentifier(body[name]));
-  return target
-    ? null
-    : refusal('bad_reference', field, 'a traceId, sessionId, observationId or datasetRunId', body.traceId);
-}
-
-export function upsertOf({ type, timestamp, body }: JsonObject): Upsert {
-  const [what = ''] = asText(type).split(/-(?:create|update)$/);
-  const fields = body as JsonObject;
-  const named = what === 'observation' && typeof fields.type === 'string' ? fields.type : what;
-  return {
-    kind: what === 'trace' || what === 'score' ? what : 'observation',
-    type: named.toUpperCase(),
-    time: utcOf(timestamp)!,
-    body: fields,
-  };
+/** A judgement of a trace, an observation, a session or a run of a data set. */
+export function readScore(score: Reader, time: string): Upsert {
+  score.ownId('name');
+  const { value, dataType, traceId } = score.native;
+  if (/^(?:NUMERIC|BOOLEAN)$/.test(asText(dataType)) && typeof value !== 'number')
+    unreadable('bad_number', score.path('value'), `a number for ${asText(dataType)}`, value);
+  if (value !== null && !['number', 'string', 'boolean'].includes(typeof value))
+    unreadable('bad_type', score.path('value'), 'a number or a text', value);
+  if (!TARGETS.some((name) => isIdentifier(score.native[name])))
+    unreadable('bad_reference', score.at, 'a traceId, sessionId, observationId or datasetRunId', traceId);
+  return { kind: 'score', type: 'SCORE', time, body: score.native };
 }
 
 export function exported(trace: JsonObject): Upsert[] {
@@ -104,16 +83,12 @@ export function exported(trace: JsonObject): Upsert[] {
           body: { traceId: trace.id, ...one },
         }),
       ),
-    ...members(scores)
-      .filter((one) => badScore({ traceId: trace.id, ...one }, '') === null)
-      .map(
-        (one): Upsert => ({
-          kind: 'score',
-          type: 'SCORE',
-          time: utcOf(one.updatedAt) ?? utcOf(one.timestamp) ?? '',
-          body: { traceId: trace.id, ...one },
-        }),
+    ...members(scores).flatMap((one) =>
+      // A score that says too little is left out.
+      new Reader({}).attempt(() =>
+        readScore(new Reader({ traceId: trace.id, ...one }), utcOf(one.updatedAt) ?? utcOf(one.timestamp) ?? ''),
       ),
+    ),
   ];
 }
 

@@ -15,16 +15,16 @@ import { refusal } from '../kit/native.ts';
 import { Reader } from '../kit/reader.ts';
 import { utcOf } from '../kit/run.ts';
 import {
-  badEvent,
-  badScore,
   exported,
   isBatch,
   isExport,
   type MergedObject,
   merged,
+  readEvent,
+  readScore,
+  TARGETS,
   traceOf,
   type Upsert,
-  upsertOf,
 } from './langfuse-events.ts';
 import { badRowTime, itemsIn, rowsIn, rowUpserts, withValues } from './langfuse-rows.ts';
 
@@ -80,20 +80,16 @@ export function readLangfuse(requests: readonly unknown[]): TraceReading {
     if (items.some(isExport)) pushAll(upserts, items.filter(isExport).map(withTexts).flatMap(exported));
     const scores = scoresIn(one);
     if (scores !== null) {
-      for (const [i, score] of scores.entries()) {
-        const place = `scores[${i}]`;
-        const isScore = isRecord(score);
-        const bad = isScore ? badScore(score, place) : refusal('bad_type', place, 'a score object', score);
-        if (bad) reading.refusals.push({ ...bad, at, raw: JSON.stringify(score ?? null) });
-        else if (isScore)
-          upserts.push({ kind: 'score', type: 'SCORE', time: utcOf(score.timestamp) ?? '', body: score, at });
-      }
+      for (const [i, score] of scores.entries())
+        reading.read(at, score, `scores[${i}]`, 'a score object', (read) =>
+          upserts.push({ ...readScore(read, utcOf(read.native.timestamp) ?? ''), at }),
+        );
     } else if (isRecord(one) && Array.isArray(one.batch)) {
-      for (const [i, event] of one.batch.entries()) {
-        const bad = badEvent(event, `batch[${i}]`);
-        if (bad) reading.refusals.push({ ...bad, at, raw: JSON.stringify(event ?? null) });
-        else if ((event as JsonObject).type !== 'sdk-log') upserts.push({ ...upsertOf(event as JsonObject), at });
-      }
+      for (const [i, event] of one.batch.entries())
+        reading.read(at, event, `batch[${i}]`, 'an event object', (read) => {
+          const said = readEvent(read);
+          if (said) upserts.push({ ...said, at });
+        });
     } else {
       const rows = rowUpserts(rowsIn(one).filter((row) => !isExport(row)));
       for (const row of rows) {
@@ -205,8 +201,6 @@ function scoreOf({ body, revision, first }: MergedObject): Judgement {
     unmapped: without(body, 'id', 'name', 'value', 'comment', 'timestamp', ...TARGETS),
   };
 }
-
-const TARGETS = ['traceId', 'observationId', 'sessionId', 'datasetRunId'];
 
 const byOf = (source: unknown): string | undefined =>
   source === 'ANNOTATION' ? 'human' : source === 'EVAL' ? 'model' : source === 'API' ? 'code' : undefined;
