@@ -51,8 +51,8 @@ function match(reader: Reader, pattern: RegExp): RegExpExecArray | null {
 function read(reader: Reader, depth: number): unknown {
   if (depth > MAX_DEPTH) throw new NotALiteral();
   const c = reader.text.charAt(reader.at);
-  if (c === '{') return dict(reader, depth + 1);
-  if (c === '[' || c === '(') return sequence(reader, c === '[' ? ']' : ')', depth + 1);
+  if (c === '{') return Object.fromEntries(sequence(reader, '}', () => member(reader, depth + 1)));
+  if (c === '[' || c === '(') return sequence(reader, c === '[' ? ']' : ')', () => read(reader, depth + 1));
   const quoted = match(reader, STRING);
   if (quoted) return strings(reader, quoted);
   const number = match(reader, NUMBER);
@@ -61,65 +61,45 @@ function read(reader: Reader, depth: number): unknown {
     return Number.isFinite(value) && (!Number.isInteger(value) || Number.isSafeInteger(value)) ? value : number[0];
   }
   const word = match(reader, WORD)?.[0] ?? '';
-  if (reader.text.charAt(reader.at) === '(' && word !== '') return members(reader, depth + 1);
+  if (reader.text.charAt(reader.at) === '(' && word !== '')
+    return Object.fromEntries(sequence(reader, ')', () => keyword(reader, depth + 1)));
   if (!Object.hasOwn(WORDS, word)) throw new NotALiteral();
   return WORDS[word];
 }
 
-function sequence(reader: Reader, end: string, depth: number): unknown[] {
-  const values: unknown[] = [];
+/** What stands between two brackets, with commas between. */
+function sequence<T>(reader: Reader, end: string, item: () => T): T[] {
+  const values: T[] = [];
   reader.at++;
-  for (;;) {
+  for (skip(reader); reader.text.charAt(reader.at) !== end; skip(reader)) {
+    values.push(item());
     skip(reader);
-    if (reader.text.charAt(reader.at) === end) {
-      reader.at++;
-      return values;
-    }
-    values.push(read(reader, depth));
-    separator(reader, end);
+    const c = reader.text.charAt(reader.at);
+    if (c === ',') reader.at++;
+    else if (c !== end) throw new NotALiteral();
   }
+  reader.at++;
+  return values;
 }
 
-function dict(reader: Reader, depth: number): Record<string, unknown> {
-  const members: [string, unknown][] = [];
-  reader.at++;
-  for (;;) {
-    skip(reader);
-    if (reader.text.charAt(reader.at) === '}') {
-      reader.at++;
-      return Object.fromEntries(members);
-    }
-    const key = read(reader, depth);
-    skip(reader);
-    if (reader.text.charAt(reader.at++) !== ':') throw new NotALiteral();
-    skip(reader);
-    members.push([typeof key === 'string' ? key : JSON.stringify(key), read(reader, depth)]);
-    separator(reader, '}');
-  }
+function expect(reader: Reader, mark: string): void {
+  if (reader.text.charAt(reader.at++) !== mark) throw new NotALiteral();
 }
 
-/** The members of an object in the form of a call with keywords. */
-function members(reader: Reader, depth: number): Record<string, unknown> {
-  const found: [string, unknown][] = [];
-  reader.at++;
-  for (;;) {
-    skip(reader);
-    if (reader.text.charAt(reader.at) === ')') {
-      reader.at++;
-      return Object.fromEntries(found);
-    }
-    const name = match(reader, WORD)?.[0];
-    if (name === undefined || reader.text.charAt(reader.at++) !== '=') throw new NotALiteral();
-    found.push([name, read(reader, depth)]);
-    separator(reader, ')');
-  }
-}
-
-function separator(reader: Reader, end: string): void {
+function member(reader: Reader, depth: number): [string, unknown] {
+  const key = read(reader, depth);
   skip(reader);
-  const c = reader.text.charAt(reader.at);
-  if (c === ',') reader.at++;
-  else if (c !== end) throw new NotALiteral();
+  expect(reader, ':');
+  skip(reader);
+  return [typeof key === 'string' ? key : JSON.stringify(key), read(reader, depth)];
+}
+
+/** A member of an object in the form of a call with keywords. */
+function keyword(reader: Reader, depth: number): [string, unknown] {
+  const name = match(reader, WORD)?.[0];
+  if (name === undefined) throw new NotALiteral();
+  expect(reader, '=');
+  return [name, read(reader, depth)];
 }
 
 /** Strings side by side are one. */
