@@ -3,7 +3,7 @@ import type { Message, Part } from '../events/events.ts';
 import { asText, given, isRecord, type JsonObject, ownOf, without } from '../events/json.ts';
 import { isIdentifier } from '../events/text.ts';
 import { badMessage, type ChatMessage, toMessage } from '../formats/kit/chat-message.ts';
-import { contentOf, messageOf } from '../formats/kit/span-attributes.ts';
+import { callPart, contentOf, messageOf } from '../formats/kit/span-attributes.ts';
 
 const ROLES: Readonly<Record<string, string>> = {
   human: 'user',
@@ -103,10 +103,5 @@ function toPart(part: unknown): Part {
 
 function toCall(call: JsonObject): Part {
   const asked = isRecord(call.function) ? call.function : call;
-  return {
-    type: 'tool_call',
-    ...given('id', call.id ?? undefined),
-    ...given('name', asked.name),
-    ...given('arguments', asked.args ?? asked.arguments),
-  };
+  return callPart(call.id, asked.name, asked.args ?? asked.arguments);
 }

@@ -4,7 +4,7 @@ import { canonicalJson, given, isRecord, type JsonObject, without } from '../eve
 import { isIdentifier } from '../events/text.ts';
 import { badMessage, type ChatMessage, toMessage } from '../formats/kit/chat-message.ts';
 import { finishReasonIn } from '../formats/kit/finish-reason.ts';
-import { contentOf, idAt, messageOf, textAt } from '../formats/kit/span-attributes.ts';
+import { choiceOf, contentOf, idAt, messageOf, textAt } from '../formats/kit/span-attributes.ts';
 import { usageOf } from '../formats/kit/usage.ts';
 import { toGenaiMessage } from './genai-messages.ts';
 import { isLangchain, toLangchainMessage, toolResult } from './langchain-messages.ts';
@@ -90,8 +90,7 @@ function choicesOf(output: unknown): Choice[] {
   return list.map((one: unknown, index: number) => {
     const message = isRecord(one) && isRecord(one.message) ? one.message : one;
     const metadata = isRecord(message) ? message.response_metadata : undefined;
-    const reason = finishReasonIn(one, message, metadata, output);
-    return { index, ...given('content', contentIn(message)), ...given('finish_reason', reason) };
+    return choiceOf(index, contentIn(message), finishReasonIn(one, message, metadata, output));
   });
 }
 

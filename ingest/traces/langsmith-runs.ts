@@ -4,6 +4,7 @@ import { asText, given, isRecord, type JsonObject, without } from '../events/jso
 import { isIdentifier } from '../events/text.ts';
 import { finishReasonIn } from '../formats/kit/finish-reason.ts';
 import { timeOfMixed } from '../formats/kit/run.ts';
+import { choiceOf } from '../formats/kit/span-attributes.ts';
 import { usageOf } from '../formats/kit/usage.ts';
 import { generationContent, toLangchainMessage, toolResult, unfold } from './langchain-messages.ts';
 import { nodeOf } from './langgraph.ts';
@@ -100,11 +101,7 @@ function generationsOf({ generations }: JsonObject): readonly unknown[] | null {
 function choicesOf(outputs: JsonObject): Choice[] {
   const generations = generationsOf(outputs);
   if (generations) {
-    return generations.map((generation, index) => ({
-      index,
-      ...given('content', generationContent(generation)),
-      ...given('finish_reason', reasonOf(generation)),
-    }));
+    return generations.map((generation, index) => choiceOf(index, generationContent(generation), reasonOf(generation)));
   }
   // Programs that trace without LangChain log what the chat API answers, or the message alone.
   const list = Array.isArray(outputs.choices)
@@ -117,8 +114,7 @@ function choicesOf(outputs: JsonObject): Choice[] {
     const message = isRecord(one) && isRecord(one.message) ? one.message : one;
     const { content } = toLangchainMessage(isRecord(message) ? { role: 'assistant', ...message } : message);
     const metadata = isRecord(message) ? message.response_metadata : undefined;
-    const reason = finishReasonIn(one, message, metadata);
-    return { index, ...given('content', content), ...given('finish_reason', reason) };
+    return choiceOf(index, content, finishReasonIn(one, message, metadata));
   });
 }
 

@@ -5,6 +5,8 @@ import { isIdentifier } from '../events/text.ts';
 import { responseContent } from '../formats/kit/openai-responses.ts';
 import {
   argumentsByName,
+  callPart,
+  choiceOf,
   contentOf,
   finishReason,
   flattened,
@@ -42,10 +44,7 @@ export function openinferenceAct(span: OtlpSpan): Act {
     agent: agentOf(span, kind),
     about: aboutOf(attributes, span.parentId === null),
     flags,
-    unmapped: without({
-      attributes: leftover(attributes, (key) => isMapped(key, what)),
-      ...restOf(span),
-    }),
+    unmapped: without({ attributes: leftover(attributes, (key) => isMapped(key, what)), ...restOf(span) }),
   };
 }
 
@@ -81,10 +80,7 @@ function spanKindOf(span: OtlpSpan, kind: unknown): SpanKind {
       };
     }
     case 'AGENT':
-      return {
-        kind: 'agent',
-        description: without({ node: under(attributes, 'graph.node.') }),
-      };
+      return { kind: 'agent', description: without({ node: under(attributes, 'graph.node.') }) };
     case 'RETRIEVER':
     case 'RERANKER':
       return {
@@ -169,15 +165,9 @@ function choicesOf(
   const reasonOf = (message: Record<string, unknown>) => finishReason(message['message.finish_reason']) ?? reason;
   const asked = Number(n ?? count ?? (parts.every(isPlain) ? output.length : 1));
   if (asked < 2 && output.length > 1) {
-    return [
-      { index: 0, ...given('content', contentOf(parts.flat())), ...given('finish_reason', reasonOf(output.at(-1)!)) },
-    ];
+    return [choiceOf(0, contentOf(parts.flat()), reasonOf(output.at(-1)!))];
   }
-  return output.map((message, index) => ({
-    index,
-    ...given('content', contentOf(parts[index]!)),
-    ...given('finish_reason', reasonOf(message)),
-  }));
+  return output.map((message, index) => choiceOf(index, contentOf(parts[index]!), reasonOf(message)));
 }
 
 /**
@@ -188,7 +178,7 @@ function unlisted(attributes: Attributes, reason: string | undefined): Choice[] 
   const answer = valueAt(attributes, 'output');
   const [response] = Array.isArray(answer) ? answer : [];
   const parts = isRecord(response) && Array.isArray(response.output) ? responseContent(response.output) : [];
-  return [{ index: 0, ...given('content', contentOf(parts)), ...given('finish_reason', reason) }];
+  return [choiceOf(0, contentOf(parts), reason)];
 }
 
 const isPlain = (parts: readonly Part[]): boolean => parts.length > 0 && parts.every(({ type }) => type === 'text');
@@ -235,14 +225,8 @@ function toPart(flat: Record<string, unknown>): Part {
   return { ...rest, type: typeof type === 'string' && type !== '' ? type : 'raw' };
 }
 
-function toCall(flat: Record<string, unknown>): Part {
-  return {
-    type: 'tool_call',
-    ...given('id', flat['tool_call.id']),
-    ...given('name', flat['tool_call.function.name']),
-    ...given('arguments', flat['tool_call.function.arguments']),
-  };
-}
+const toCall = (flat: Record<string, unknown>): Part =>
+  callPart(flat['tool_call.id'], flat['tool_call.function.name'], flat['tool_call.function.arguments']);
 
 function metadataOf(attributes: Attributes): Record<string, unknown> {
   const metadata = jsonIn(attributes.metadata);
@@ -261,11 +245,7 @@ function aboutOf(attributes: Attributes, root: boolean): About {
       ? {
           taskText: input,
           answer: answerOf(attributes),
-          tags: without({
-            tags,
-            metadata: without(known, 'task_id'),
-            user: attributes['user.id'],
-          }),
+          tags: without({ tags, metadata: without(known, 'task_id'), user: attributes['user.id'] }),
         }
       : {}),
   };

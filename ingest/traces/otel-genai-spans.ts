@@ -4,7 +4,16 @@
  */
 import { asText, given, without } from '../events/json.ts';
 import { isIdentifier } from '../events/text.ts';
-import { finishReason, idAt, jsonIn, jsonOrText, leftover, textAt, under } from '../formats/kit/span-attributes.ts';
+import {
+  choiceOf,
+  finishReason,
+  idAt,
+  jsonIn,
+  jsonOrText,
+  leftover,
+  textAt,
+  under,
+} from '../formats/kit/span-attributes.ts';
 import { usageOf } from '../formats/kit/usage.ts';
 import { choicesIn, instructionsIn, messagesIn } from './genai-messages.ts';
 import { isContentEvent, isEvaluation, OTEL_GENAI } from './otel-genai-logs.ts';
@@ -98,10 +107,9 @@ function readGeneration(attributes: Attributes): { readonly what: SpanKind; read
 
 /** Candidates of which only the end is known, since the content was not captured. */
 export const unseen = (reasons: readonly unknown[]): Choice[] =>
-  (reasons.length === 0 ? [undefined] : reasons).map((reason, index) => ({
-    index,
-    ...given('finish_reason', finishReason(reason)),
-  }));
+  (reasons.length === 0 ? [undefined] : reasons).map((reason, index) =>
+    choiceOf(index, undefined, finishReason(reason)),
+  );
 
 export function reasonsIn(attributes: Attributes): readonly unknown[] {
   const reasons = jsonIn(attributes['gen_ai.response.finish_reasons']);

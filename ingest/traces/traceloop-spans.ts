@@ -7,6 +7,8 @@ import { given, isRecord, without } from '../events/json.ts';
 import { isIdentifier } from '../events/text.ts';
 import {
   argumentsByName,
+  callPart,
+  choiceOf,
   contentOf,
   finishReason,
   flattened,
@@ -23,7 +25,7 @@ import { toolResult } from './langchain-messages.ts';
 import { nodeOf } from './langgraph.ts';
 import { genaiSpanKind, generationOf, isGenaiMapped, placeOf, reasonsIn, restOf, unseen } from './otel-genai-spans.ts';
 import type { Attributes, OtlpSpan } from './otlp/span.ts';
-import type { About, Act, Choice, SpanKind } from './trace.ts';
+import type { About, Act, SpanKind } from './trace.ts';
 
 export const TRACELOOP = 'traceloop';
 
@@ -50,10 +52,7 @@ export function traceloopAct(span: OtlpSpan): Act {
     agent: agent ?? idAt(attributes, 'gen_ai.agent.name') ?? nodeOf(associated(attributes)),
     about: aboutOf(span),
     ...(roleless ? { flags: ['unknown_role'] } : {}),
-    unmapped: without({
-      attributes: leftover(attributes, (key) => isMapped(key, what)),
-      ...restOf(span),
-    }),
+    unmapped: without({ attributes: leftover(attributes, (key) => isMapped(key, what)), ...restOf(span) }),
   };
 }
 
@@ -110,13 +109,8 @@ export function flatGeneration(attributes: Attributes): SpanKind {
   };
 }
 
-function toChoice(flat: Record<string, unknown>, index: number): Choice {
-  return {
-    index,
-    ...given('content', contentOf(partsOf(flat))),
-    ...given('finish_reason', finishReason(flat.finish_reason)),
-  };
-}
+const toChoice = (flat: Record<string, unknown>, index: number) =>
+  choiceOf(index, contentOf(partsOf(flat)), finishReason(flat.finish_reason));
 
 function toMessage(flat: Record<string, unknown>): Message {
   const rest = without(flat, ...Object.keys(flat).filter((key) => /^(?:role|content|tool_calls)(?:\.|$)/.test(key)));
@@ -137,15 +131,7 @@ function partsOf(flat: Record<string, unknown>): Part[] {
               : part,
           )
         : [{ type: 'text', content }];
-  return [
-    ...parts,
-    ...calls.map((call) => ({
-      type: 'tool_call',
-      ...given('id', call.id),
-      ...given('name', call.name),
-      ...given('arguments', call.arguments),
-    })),
-  ];
+  return [...parts, ...calls.map((call) => callPart(call.id, call.name, call.arguments))];
 }
 
 const PROPERTIES = 'traceloop.association.properties.';

@@ -5,6 +5,7 @@
 import type { Message, Part } from '../events/events.ts';
 import { given, isRecord, without } from '../events/json.ts';
 import {
+  choiceOf,
   contentOf,
   finishReason,
   idAt,
@@ -90,13 +91,7 @@ function generationOf(attributes: Attributes): SpanKind {
     ...given('params', paramsOf(attributes)),
     ...(Array.isArray(messages) ? { input: messages.map(toMessage) } : {}),
     ...(Array.isArray(tools) ? { tools: tools.map(jsonOrText) } : {}),
-    choices: [
-      {
-        index: 0,
-        ...given('content', contentOf(parts)),
-        ...given('finish_reason', finishReason(attributes['ai.response.finishReason'])),
-      },
-    ],
+    choices: [choiceOf(0, contentOf(parts), finishReason(attributes['ai.response.finishReason']))],
     ...given('usage', usage),
     ...given('responseId', idAt(attributes, 'ai.response.id')),
     ...given('responseModel', textAt(attributes, 'ai.response.model')),

@@ -1,9 +1,11 @@
 /** Reading attributes of spans: JSON in text, lists that were flattened into names, and what is left over. */
-import type { Message, Part } from '../../events/events.ts';
-import { given, isRecord, notJson, put } from '../../events/json.ts';
+import type { Content, EventData, Message, Part } from '../../events/events.ts';
+import { given, isRecord, notJson, put, without } from '../../events/json.ts';
 import { parseWritten } from '../../events/spelling.ts';
 import { isIdentifier, needsEscape } from '../../events/text.ts';
 import type { Attributes } from '../../traces/otlp/span.ts';
+
+type Choice = EventData<'generation.completed'>['choices'][number];
 
 /** Deepest nesting of JSON in an attribute: an event around it may not be deeper than validation allows. */
 const MAX_DEPTH = 96;
@@ -125,6 +127,14 @@ export function contentOf(parts: readonly Part[]): string | Part[] | undefined {
   const plain = parts.length === 1 && only.type === 'text' && typeof only.content === 'string';
   return plain && Object.keys(only).length === 2 ? (only.content as string) : [...parts];
 }
+
+/** A call that stands in an answer, as far as it is known. */
+export const callPart = (id: unknown, name: unknown, asked: unknown): Part =>
+  without({ type: 'tool_call', id: id ?? undefined, name, arguments: asked }) as Part;
+
+/** A candidate with the parts, or the content, that it has, and why it ended. */
+export const choiceOf = (index: number, content: Content | null | undefined, reason: unknown): Choice =>
+  without({ index, content, finish_reason: reason }) as Choice;
 
 /** Finish reasons have two spellings in the field. */
 export const finishReason = (reason: unknown): string | undefined =>

@@ -12,7 +12,7 @@ import { anthropicChoice, fromAnthropic } from '../kit/anthropic-blocks.ts';
 import { badMessage, type ChatMessage, toMessage } from '../kit/chat-message.ts';
 import { finishReasonIn } from '../kit/finish-reason.ts';
 import { responseContent, responseInput } from '../kit/openai-responses.ts';
-import { contentOf, idAt, messageOf } from '../kit/span-attributes.ts';
+import { callPart, choiceOf, contentOf, idAt, messageOf } from '../kit/span-attributes.ts';
 import { usageOf } from '../kit/usage.ts';
 
 /** The name of the function in a reference `weave:///ENTITY/PROJECT/op/NAME:DIGEST`, or a name as it is. */
@@ -167,20 +167,13 @@ function choicesOf(output: unknown): Choice[] {
   if (!isRecord(output)) return [{ index: 0, content: [{ type: 'json', content: output }] }];
   if (Array.isArray(output.candidates)) return output.candidates.map(geminiChoice);
   if (Array.isArray(output.output))
-    return [
-      {
-        index: 0,
-        ...given('content', contentOf(responseContent(output.output))),
-        ...given('finish_reason', finishReasonIn(output)),
-      },
-    ];
+    return [choiceOf(0, contentOf(responseContent(output.output)), finishReasonIn(output))];
   const choice = anthropicChoice(output);
   const list = choice ? [choice] : Array.isArray(output.choices) ? output.choices : [output];
   return list.map((one: unknown, index): Choice => {
     const message = isRecord(one) && isRecord(one.message) ? one.message : one;
     const { content } = messageIn(isRecord(message) ? { role: 'assistant', ...message } : message);
-    const reason = finishReasonIn(one);
-    return { index, ...given('content', content ?? undefined), ...given('finish_reason', reason) };
+    return choiceOf(index, content ?? undefined, finishReasonIn(one));
   });
 }
 
@@ -188,11 +181,8 @@ const geminiRole = (role: unknown): unknown => (role === 'model' ? 'assistant' :
 
 function geminiChoice(candidate: unknown, index: number): Choice {
   const content = isRecord(candidate) && isRecord(candidate.content) ? candidate.content.parts : undefined;
-  return {
-    index,
-    ...given('content', Array.isArray(content) ? contentOf(geminiParts(content)) : undefined),
-    ...given('finish_reason', finishReasonIn(candidate)?.toLowerCase()),
-  };
+  const parts = Array.isArray(content) ? contentOf(geminiParts(content)) : undefined;
+  return choiceOf(index, parts, finishReasonIn(candidate)?.toLowerCase());
 }
 
 /** Parts of Google's API, of which each holds one member. */
@@ -200,8 +190,7 @@ const geminiParts = (parts: readonly unknown[]): Part[] =>
   parts.map((part): Part => {
     if (!isRecord(part)) return { type: 'raw', content: part };
     const call = part.function_call ?? part.functionCall;
-    if (isRecord(call))
-      return { type: 'tool_call', ...given('id', call.id ?? undefined), name: call.name, arguments: call.args } as Part;
+    if (isRecord(call)) return callPart(call.id, call.name, call.args);
     if (typeof part.text === 'string')
       return { type: part.thought === true ? 'reasoning' : 'text', content: part.text };
     return { type: 'raw', content: part };
