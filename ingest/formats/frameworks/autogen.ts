@@ -10,18 +10,16 @@ import { kindOf } from '../kit/authors.ts';
 import { CHAT_ROLES, readArguments } from '../kit/chat-message.ts';
 import { APPARENT_ERROR } from '../kit/conversation.ts';
 import type { Conversion, NativeRecord } from '../kit/format.ts';
-import { emitterFor } from '../kit/native.ts';
 import { partsOf } from '../kit/parts.ts';
 import { format, Reader } from '../kit/reader.ts';
 import { taskOf, timeOfText } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 import { usageOf } from '../kit/usage.ts';
-import { convertCompletionLog } from '../training/completion-log.ts';
+import { convertCompletionLog, LOG_RESTATES } from '../training/completion-log.ts';
 import { completionOf, isLoggedCall, otherLine } from './autogen-calls.ts';
 import { type AutogenMessage, BEGUN, type NumberedMessage, OUTPUT, oldMessages } from './autogen-history.ts';
 
 const NAME = 'autogen';
-const emit = emitterFor(NAME);
 
 export const autogen = format({
   name: NAME,
@@ -40,7 +38,7 @@ export const autogen = format({
   gathers: ({ records, shape }) => (shape === 'array' && records.some(isGroupMessage) ? 'file' : null),
   convert,
   convertAll: (history, record) => convert(new Reader({ chat_history: history }), record),
-  restates: ['task.defined', 'episode.started', 'episode.finished', 'agent.defined', 'tool.returned'],
+  restates: LOG_RESTATES,
 });
 
 /** The messages in the saved state of a team: its manager, under whatever name, saw all of them. */
@@ -83,7 +81,7 @@ const MODEL_MESSAGES: ReadonlySet<unknown> = new Set([
 
 function convert(row: Reader, record: NativeRecord): Conversion {
   const { native: result, problems } = row;
-  if (isLoggedCall(result)) return convertCompletionLog(emit, NAME, completionOf(result), record);
+  if (isLoggedCall(result)) return convertCompletionLog(NAME, completionOf(result), record);
   const other = otherLine(result);
   if (other !== null) return { drafts: [], refusals: [], raw: null, unread: [other] };
   const thread = threadIn(result);

@@ -3,7 +3,7 @@ import { asText, canonicalJson, hashId, isRecord, type JsonObject, without } fro
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { Conversion, NativeRecord, NativeRefusal } from '../kit/format.ts';
-import { type Emitter, refusal, refused } from '../kit/native.ts';
+import { refusal, refused } from '../kit/native.ts';
 import { taskOf } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 
@@ -57,19 +57,14 @@ function runsIn(format: string, entries: readonly Entry[]) {
   return runs;
 }
 
-export function convertCrewLog(
-  emit: Emitter,
-  format: string,
-  list: readonly unknown[],
-  record: NativeRecord,
-): Conversion {
+export function convertCrewLog(format: string, list: readonly unknown[], record: NativeRecord): Conversion {
   const refusals: NativeRefusal[] = [];
   const runs = runsIn(format, entriesIn(list, refusals));
   if (runs.length === 0)
     return refused(...(refusals.length > 0 ? refusals : [refusal('bad_shape', '', 'at least one entry', [])]));
   const bodies = runs.map(({ entries }) => writtenJson(entries.map(({ native }) => native)));
   const drafts = runs.flatMap(({ episodeId, entries }, i) => {
-    const trace = new Trace(emit, format, record, episodeId);
+    const trace = Trace.revised(format, record, episodeId);
     for (const [seq, entry] of entries.entries()) addEntry(trace, seq, entry);
     // A run begins with a task that is given out.
     const { task, status } = entries[0]!.native;

@@ -5,16 +5,16 @@
 import type { JsonObject } from '../../events/json.ts';
 import { conversationIn } from '../kit/conversation.ts';
 import type { Conversion, NativeRecord } from '../kit/format.ts';
-import { badIdentifier, type Emitter } from '../kit/native.ts';
+import { badIdentifier } from '../kit/native.ts';
 import { demand, type Reader } from '../kit/reader.ts';
 import { taskOf } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 
 export const isCrewOutput = (value: JsonObject): boolean => 'raw' in value && Array.isArray(value.tasks_output);
 
-export function convertCrewOutput(emit: Emitter, format: string, output: Reader, record: NativeRecord): Conversion {
+export function convertCrewOutput(format: string, output: Reader, record: NativeRecord): Conversion {
   const tasks = output.each('tasks_output', 'a list of tasks', 'the output of a task', taskIn);
-  const trace = new Trace(emit, format, record);
+  const trace = Trace.revised(format, record);
   let seq = 0;
   for (const { agent, answer, messages, decision, unmapped } of tasks) {
     trace.decided(seq++, 'assign', decision, { unmapped });

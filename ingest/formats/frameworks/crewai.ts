@@ -39,8 +39,8 @@ export const crewai = format({
     needsName: false,
   }),
   convert: (row, record) =>
-    isCrewOutput(row.native) ? convertCrewOutput(emit, NAME, row, record) : convertBatch(row, record),
-  convertAll: (entries, record) => convertCrewLog(emit, NAME, entries, record),
+    isCrewOutput(row.native) ? convertCrewOutput(NAME, row, record) : convertBatch(row, record),
+  convertAll: (entries, record) => convertCrewLog(NAME, entries, record),
   restates: ['task.defined', 'agent.defined'],
 });
 

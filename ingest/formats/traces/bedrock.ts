@@ -7,19 +7,17 @@ import { writtenArguments } from '../../events/spelling.ts';
 import { toGenaiMessage } from '../../traces/genai-messages.ts';
 import { anthropicChoice, fromAnthropic } from '../kit/anthropic-blocks.ts';
 import { fromMessage } from '../kit/chat-message.ts';
-import { emitterFor } from '../kit/native.ts';
 import { format } from '../kit/reader.ts';
-import { convertCompletionLog } from '../training/completion-log.ts';
+import { convertCompletionLog, LOG_RESTATES } from '../training/completion-log.ts';
 
 const NAME = 'bedrock';
-const emit = emitterFor(NAME);
 
 export const bedrock = format({
   name: NAME,
   summary: 'Amazon Bedrock invocation logs {schemaType: "ModelInvocationLog", modelId, input, output}',
   called: 'a log of an invocation',
   recognises: (row) => row.schemaType === 'ModelInvocationLog',
-  restates: ['task.defined', 'episode.started', 'episode.finished', 'agent.defined', 'tool.returned'],
+  restates: LOG_RESTATES,
   convert(row, record) {
     const asked = row.object('input', 'an object with the body of the request').record('inputBodyJson') ?? {};
     const output = row.object('output') ?? null;
@@ -40,7 +38,7 @@ export const bedrock = format({
       ...(Number.isNaN(time) ? {} : { created: Math.floor(time / 1000) }),
       ...(error === undefined ? { choices: choicesOf(body, answered) } : { error }),
     };
-    return convertCompletionLog(emit, NAME, { ...row.native, request, response }, record);
+    return convertCompletionLog(NAME, { ...row.native, request, response }, record);
   },
 });
 

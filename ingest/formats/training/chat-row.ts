@@ -5,7 +5,7 @@ import { fromAnthropic } from '../kit/anthropic-blocks.ts';
 import { type ChatMessage, fromMessage, textIn } from '../kit/chat-message.ts';
 import { badConversation } from '../kit/conversation.ts';
 import type { Conversion, NativeRecord, RestoredEvent } from '../kit/format.ts';
-import { type Emitter, taskIdOfText } from '../kit/native.ts';
+import { taskIdOfText } from '../kit/native.ts';
 import { demand, type Reader } from '../kit/reader.ts';
 import { Trace } from '../kit/trace.ts';
 import { withCallIds } from './chat-unnamed.ts';
@@ -19,13 +19,13 @@ export function taskIn(messages: readonly ChatMessage[], id?: string) {
   return taskId === null ? null : { task_id: taskId, query };
 }
 
-export function convertChatRow(emit: Emitter, format: string, row: Reader, record: NativeRecord): Conversion {
+export function convertChatRow(format: string, row: Reader, record: NativeRecord): Conversion {
   const list = row.has('messages') || !row.has('conversations') ? 'messages' : 'conversations';
   row.any(list);
   const read = withCallIds(fromAnthropic(row.native[list], row.native.system));
   demand(badConversation(read, list));
   const messages = read as ChatMessage[];
-  const trace = new Trace(emit, format, record);
+  const trace = Trace.of(format, record);
   trace.conversation(messages, {
     agentOf: (message) => (typeof message.name === 'string' ? message.name : null),
     tools: row.native.tools,

@@ -2,13 +2,13 @@
  * One logged model call, `{request, response}`. `request.metadata` is the one place for task, run and agent; several records of one
  * run are one episode, whatever their order. Of a request's tool results only those after the last assistant message are new.
  */
-import type { Draft } from '../../events/events.ts';
+import type { Draft, EventName } from '../../events/events.ts';
 import { canonicalJson, given, hashId, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { anthropicChoice, fromAnthropic } from '../kit/anthropic-blocks.ts';
 import { badMessage, type ChatMessage, toMessage } from '../kit/chat-message.ts';
 import { prefixIds, resultDrafts, toolDrafts } from '../kit/chat-tools.ts';
 import type { Conversion, NativeRecord } from '../kit/format.ts';
-import { type Emitter, rawRecord, recordId } from '../kit/native.ts';
+import { emitterFor, rawRecord, recordId } from '../kit/native.ts';
 import { demand, Reader, unreadable } from '../kit/reader.ts';
 import { isTokenIds } from '../kit/rollout-calls.ts';
 import { answerUsage, withOurs } from '../kit/usage.ts';
@@ -17,12 +17,12 @@ import { withCallIds } from './chat-unnamed.ts';
 import { writeCompletionLog } from './completion-log-write.ts';
 import { spendRow } from './litellm-rows.ts';
 
-export function convertCompletionLog(
-  emit: Emitter,
-  format: string,
-  native: JsonObject,
-  record: NativeRecord,
-): Conversion {
+/** What several records of one run state equally. */
+const EPISODE = ['task.defined', 'episode.started', 'episode.finished'] as const;
+export const LOG_RESTATES: readonly EventName[] = [...EPISODE, 'agent.defined', 'tool.returned'];
+
+export function convertCompletionLog(format: string, native: JsonObject, record: NativeRecord): Conversion {
+  const emit = emitterFor(format);
   const row = spendRow(native);
   const log = named(fromAnthropicLog('request' in native ? native : nested(row?.log ?? native)));
   const request = new Reader(log).object('request', 'the request object');
@@ -73,6 +73,7 @@ export function convertCompletionLog(
   const exact = canonicalJson(writeCompletionLog([asked, answered(unmapped)])[0]) === record.canonical;
   const prefixes = prefixIds(episodeId, messages);
   const first = input[0]?.role === 'system' || input[0]?.role === 'developer' ? input[0].content : undefined;
+  const member = { episode_id: episodeId, system_instructions: first ?? undefined };
   const drafts = [
     ...(task ? [emit.state('task.defined', task)] : []),
     // Each record of a run states its episode in the same words.
@@ -84,16 +85,7 @@ export function convertCompletionLog(
       native: { format, form: 'completion-log' },
     }),
     emit.state('episode.finished', { episode_id: episodeId, outcome: 'unknown' }),
-    ...(agent === undefined
-      ? []
-      : [
-          emit.state('agent.defined', {
-            episode_id: episodeId,
-            agent_id: agent,
-            name: agent,
-            system_instructions: first ?? undefined,
-          }),
-        ]),
+    ...(agent === undefined ? [] : [emit.state('agent.defined', { ...member, agent_id: agent, name: agent })]),
     raw.draft,
     asked,
     answered(exact ? unmapped : { record: native }),

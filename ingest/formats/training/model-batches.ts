@@ -9,15 +9,14 @@ import { pushAll } from '../../events/push-all.ts';
 import { anthropicChoice } from '../kit/anthropic-blocks.ts';
 import { badMessage, type ChatMessage, toMessage, toolCallsOf } from '../kit/chat-message.ts';
 import { type Conversion, type Format, listed, listsOf, type NativeRefusal } from '../kit/format.ts';
-import { emitterFor, refusal } from '../kit/native.ts';
+import { refusal } from '../kit/native.ts';
 import { chatOfItems } from '../kit/openai-responses.ts';
 import { demand, Reader } from '../kit/reader.ts';
 import { Trace } from '../kit/trace.ts';
 import { answerUsage } from '../kit/usage.ts';
-import { convertCompletionLog } from './completion-log.ts';
+import { convertCompletionLog, LOG_RESTATES } from './completion-log.ts';
 
 const NAME = 'model-batches';
-const emit = emitterFor(NAME);
 
 const hasId = (one: unknown): one is JsonObject => isRecord(one) && typeof one.custom_id === 'string';
 const isResult = (one: unknown): one is JsonObject =>
@@ -38,7 +37,7 @@ export const modelBatches: Format = {
   recognises: ({ records }) => records.some((one) => isResult(one) || bodyOf(one) !== null),
   gathers: () => `import:${NAME}`,
   rereads: listed,
-  restates: ['task.defined', 'episode.started', 'episode.finished', 'agent.defined', 'tool.returned'],
+  restates: LOG_RESTATES,
   convert({ value }) {
     const records = listsOf(value).flat();
     const asked = new Map<unknown, JsonObject | null>();
@@ -86,7 +85,6 @@ function resultOf(native: JsonObject, request: JsonObject | null): Conversion {
   if (messages !== null) {
     const { input: _, instructions: __, system: ___, ...params } = request!;
     return convertCompletionLog(
-      emit,
       NAME,
       { custom_id: native.custom_id, request: { ...params, messages }, response: answered },
       record,

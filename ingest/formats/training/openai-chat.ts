@@ -4,17 +4,15 @@ import { isSimulation } from '../benchmarks/tau2-bench.ts';
 import { isLoggedCall } from '../frameworks/autogen-calls.ts';
 import { CHAT_ROLES } from '../kit/chat-message.ts';
 import type { RestoredEvent } from '../kit/format.ts';
-import { emitterFor } from '../kit/native.ts';
 import { format } from '../kit/reader.ts';
 import { isSession } from '../sessions/cline.ts';
 import { isTrajectory } from '../sessions/mini-swe-agent.ts';
 import { convertChatRow, writeChatRow } from './chat-row.ts';
-import { convertCompletionLog } from './completion-log.ts';
+import { convertCompletionLog, LOG_RESTATES } from './completion-log.ts';
 import { unloggedCalls, writeCompletionLog } from './completion-log-write.ts';
 import { spendRow } from './litellm-rows.ts';
 
 const NAME = 'openai-chat';
-const emit = emitterFor(NAME);
 
 /** A log names its request, or has the messages of it beside an answer of the API. */
 function isLog(record: Record<string, unknown>): boolean {
@@ -51,8 +49,8 @@ export const openaiChat = format({
   },
   called: 'a chat row or a completion log',
   convert: (row, record) =>
-    isLog(row.native) ? convertCompletionLog(emit, NAME, row.native, record) : convertChatRow(emit, NAME, row, record),
-  restates: ['task.defined', 'episode.started', 'episode.finished', 'agent.defined', 'tool.returned'],
+    isLog(row.native) ? convertCompletionLog(NAME, row.native, record) : convertChatRow(NAME, row, record),
+  restates: LOG_RESTATES,
   write: (episode) => (isChatRow(episode) ? [writeChatRow(episode)] : writeCompletionLog(episode)),
   unwritten: (episode) => (isChatRow(episode) ? 0 : unloggedCalls(episode)),
 });

@@ -7,7 +7,7 @@ import { asText, given, isRecord, type JsonObject, without } from '../../events/
 import { isIdentifier } from '../../events/text.ts';
 import type { ChatMessage } from '../kit/chat-message.ts';
 import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
-import { refusal, refused, revisedEmitter } from '../kit/native.ts';
+import { refusal, refused } from '../kit/native.ts';
 import { chatMessages, isTokenIds } from '../kit/rollout-calls.ts';
 import { taskOf, timeOfSeconds } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
@@ -15,7 +15,6 @@ import { usageOf } from '../kit/usage.ts';
 import { convertResult, isResult } from './verifiers-results.ts';
 
 const NAME = 'prime-rl';
-const emit = revisedEmitter(NAME);
 
 const isTrace = (record: unknown): record is JsonObject =>
   isRecord(record) && Array.isArray(record.nodes) && isRecord(record.task) && isRecord(record.agent);
@@ -34,7 +33,7 @@ type Member = { readonly trace: JsonObject; readonly name: string; readonly agen
 
 function convert(record: NativeRecord): Conversion {
   const { value } = record;
-  if (isResult(value)) return convertResult(emit, NAME, record);
+  if (isResult(value)) return convertResult(NAME, record);
   if (!isEpisode(value) && !isTrace(value))
     return refused(refusal('bad_shape', 'traces', 'an episode {task, traces} or a trace {task, agent, nodes}', value));
   const refusals: NativeRefusal[] = [];

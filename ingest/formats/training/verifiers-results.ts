@@ -7,7 +7,7 @@ import { asText, given, isRecord, type JsonObject, without } from '../../events/
 import { isIdentifier } from '../../events/text.ts';
 import { textIn } from '../kit/chat-message.ts';
 import type { Conversion, NativeRecord } from '../kit/format.ts';
-import { type Emitter, refusal, refused } from '../kit/native.ts';
+import { refusal, refused } from '../kit/native.ts';
 import { chatMessages } from '../kit/rollout-calls.ts';
 import { taskOf } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
@@ -21,7 +21,7 @@ export const isResult = (record: unknown): record is JsonObject =>
   'completion' in record &&
   'reward' in record;
 
-export function convertResult(emit: Emitter, format: string, record: NativeRecord): Conversion {
+export function convertResult(format: string, record: NativeRecord): Conversion {
   const value = record.value as JsonObject;
   const prompt = chatMessages(value.prompt, 'prompt');
   // A text completion is the one answer to a text prompt; a rollout that failed at once has none.
@@ -32,7 +32,7 @@ export function convertResult(emit: Emitter, format: string, record: NativeRecor
   if ('refusal' in completion) return refused(completion.refusal);
   if (value.reward !== null && typeof value.reward !== 'number')
     return refused(refusal('bad_type', 'reward', 'a number', value.reward));
-  const trace = new Trace(emit, format, record);
+  const trace = Trace.revised(format, record);
   const shown = prompt.messages;
   const whole = [...shown, ...completion.messages];
   let turn = 0;
