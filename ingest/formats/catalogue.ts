@@ -53,6 +53,7 @@ import { preferences } from './training/preferences.ts';
 import { primeRl } from './training/prime-rl.ts';
 import { rllm } from './training/rllm.ts';
 import { sharegpt } from './training/sharegpt.ts';
+import { sweRows } from './training/swe-rows.ts';
 import { verl } from './training/verl.ts';
 import { xlam } from './training/xlam.ts';
 import { troupeEvents } from './troupe-events.ts';
@@ -116,6 +117,7 @@ const formats: Format[] = [
   preferences,
   modelBatches,
   bedrock,
+  sweRows,
 ];
 export const FORMATS: readonly Format[] = formats;
 

@@ -11,6 +11,7 @@ import { convertChatRow, writeChatRow } from './chat-row.ts';
 import { convertCompletionLog, LOG_RESTATES } from './completion-log.ts';
 import { unloggedCalls, writeCompletionLog } from './completion-log-write.ts';
 import { spendRow } from './litellm-rows.ts';
+import { isSweRow } from './swe-rows.ts';
 
 const NAME = 'openai-chat';
 
@@ -27,7 +28,7 @@ const isAnswer = (response: unknown): boolean =>
 const ANSWERED: ReadonlySet<string> = new Set(['assistant']);
 
 /** Records of other formats that have `messages` with roles too. */
-const OTHERS = [isLoggedCall, isSession, isTrajectory, isSimulation];
+const OTHERS = [isLoggedCall, isSession, isTrajectory, isSimulation, isSweRow];
 
 export const openaiChat = format({
   name: NAME,

@@ -66,7 +66,7 @@ const FOREIGN: readonly (readonly [program: string, shape: Head['shape'], record
   [
     'a trajectory of roles and texts',
     'lines',
-    [{ instance_id: 'a', target: true, trajectory: [{ role: 'ai', mask: false, text: 'look' }], info: {} }],
+    [{ instance_id: 'a', trajectory: [{ role: 'ai', mask: false, text: 'look' }], info: {} }],
   ],
   [
     'calls that a test double of a model client recorded',
