@@ -16,6 +16,7 @@ import { agentscope } from './frameworks/agentscope.ts';
 import { agentverse } from './frameworks/agentverse.ts';
 import { autogen } from './frameworks/autogen.ts';
 import { crewai } from './frameworks/crewai.ts';
+import { googleAdk } from './frameworks/google-adk.ts';
 import { langchainMessages } from './frameworks/langchain-messages.ts';
 import { maslab } from './frameworks/maslab.ts';
 import { openaiAgents } from './frameworks/openai-agents.ts';
@@ -118,6 +119,7 @@ const formats: Format[] = [
   modelBatches,
   bedrock,
   sweRows,
+  googleAdk,
 ];
 export const FORMATS: readonly Format[] = formats;
 

@@ -83,6 +83,8 @@ export type ConversationOptions = {
   readonly agentOf: (message: ChatMessage) => string | null;
   /** Tool definitions the calls were made with; undefined where the record has none. */
   readonly tools?: unknown;
+  /** False where it is unknown what the model was shown; the answers have no input then. */
+  readonly shown?: boolean;
   /** True where each call is a round of the environment. */
   readonly turns?: boolean;
   /** Whether the text of a result reports an error, where the format has another rule for it than `hasError`: the result is flagged. */
@@ -106,7 +108,7 @@ export function conversationDrafts(
   options: ConversationOptions,
 ): Draft[] {
   const { episodeId, agentOf, tools, turns = false, reportsError = hasError, first = 0, around, about } = options;
-  const { ledger = toolLedger() } = options;
+  const { ledger = toolLedger(), shown = true } = options;
   const drafts: Draft[] = [];
   const before: Message[] = [];
   const last = messages.findLast(({ role }) => role === 'assistant');
@@ -124,7 +126,7 @@ export function conversationDrafts(
     if (role === 'assistant') {
       const call = { call_id: id, turn: turns ? turn++ : undefined, agent_id: agentOf(native) ?? undefined };
       const choice = { index: 0, content, finish_reason: finishReasonIn(native, native === last ? around : undefined) };
-      add('generation.requested', { ...call, input: [...before], tools }, [], null);
+      if (shown) add('generation.requested', { ...call, input: [...before], tools }, [], null);
       const unmapped = given('unmapped', without(rest, 'tool_call_id'));
       add('generation.completed', { ...call, choices: [choice], ...completed, ...unmapped });
       for (const [index, { id: nativeId, ...asked }] of toolCallsOf(native).entries()) {

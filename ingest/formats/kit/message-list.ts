@@ -3,12 +3,12 @@
  * each line, or an object that holds the list in a member.
  */
 import type { EventData } from '../../events/events.ts';
-import { isRecord, type JsonObject } from '../../events/json.ts';
+import { hashId, isRecord, type JsonObject } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { type ChatMessage, textIn } from './chat-message.ts';
 import { badConversation, type ConversationOptions } from './conversation.ts';
 import type { Conversion, Format, NativeRecord } from './format.ts';
-import { emitterFor } from './native.ts';
+import { emitterFor, revisedEmitter } from './native.ts';
 import { demand, format, type Reader, unreadable } from './reader.ts';
 import { NO_TOKEN_IDS, taskOf } from './run.ts';
 import { Trace } from './trace.ts';
@@ -25,12 +25,23 @@ export function conversationTrace(
   name: string,
   record: NativeRecord,
   listed: readonly ListedMessage[],
-  options: Partial<ConversationOptions> & { readonly field?: string } = {},
+  {
+    run,
+    field = '',
+    ...options
+  }: Partial<ConversationOptions> & {
+    readonly field?: string;
+    /** What the source calls the run, which is the same one when it has grown; its content without it. */
+    readonly run?: string | undefined;
+  } = {},
   taskId?: unknown,
 ) {
   const messages = listed.map(({ message }) => message);
-  demand(badConversation(messages, options.field ?? ''));
-  const trace = new Trace(emitterFor(name), name, record);
+  demand(badConversation(messages, field));
+  const trace =
+    run === undefined
+      ? new Trace(emitterFor(name), name, record)
+      : new Trace(revisedEmitter(name), name, record, hashId(name, run));
   const known = new Map(listed.map((one) => [one.message, one]));
   trace.conversation(messages, {
     agentOf: ({ name: author }) => (isIdentifier(author) ? author : null),

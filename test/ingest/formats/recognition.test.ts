@@ -105,7 +105,7 @@ const FOREIGN: readonly (readonly [program: string, shape: Head['shape'], record
       {
         id: 's',
         app_name: 'a',
-        events: [{ id: 'e', author: 'user', content: { role: 'user', parts: [{ text: 'q' }] } }],
+        events: [{ id: 'e', author: 'Ann', content: { text: 'The ferry is late.' } }],
       },
     ],
   ],
