@@ -22,6 +22,7 @@ import { maslab } from './frameworks/maslab.ts';
 import { openaiAgents } from './frameworks/openai-agents.ts';
 import { pydanticAi } from './frameworks/pydantic-ai.ts';
 import { redel } from './frameworks/redel.ts';
+import { smolagents } from './frameworks/smolagents.ts';
 import { vercelMessages } from './frameworks/vercel-messages.ts';
 import type { Format, Head } from './kit/format.ts';
 import { claudeCode } from './sessions/claude-code.ts';
@@ -120,6 +121,7 @@ const formats: Format[] = [
   bedrock,
   sweRows,
   googleAdk,
+  smolagents,
 ];
 export const FORMATS: readonly Format[] = formats;
 
