@@ -8,6 +8,7 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { TroupeError } from '../../errors.ts';
 import { MAX_RECORD_BYTES } from '../events/json.ts';
 import type { Shape } from '../formats/kit/format.ts';
+import { AIDER_HEADING } from '../formats/sessions/aider.ts';
 import { sniffProtobuf } from '../traces/otlp/protobuf.ts';
 import { unpacked } from './gunzip.ts';
 import { type FileRecord, MAX_DOCUMENT_BYTES, parsePiece, problem } from './parse-piece.ts';
@@ -22,6 +23,7 @@ const QUOTE = 34;
 const BACKSLASH = 92;
 const OPEN_ARRAY = 91;
 const OPEN_OBJECT = 123;
+const NEWLINE = Buffer.from('\n');
 /** Field 1 with a length: how each OTLP request begins. A file of JSON may begin with it too, as a line break. */
 const PROTOBUF_FIELD_1 = 10;
 
@@ -53,6 +55,8 @@ export async function openRecordFile(path: string, most = MAX_DOCUMENT_BYTES): P
   if (archive) return { shape: 'document', bytes, records: readEvalArchive(path) };
   const spans = bytes <= most ? await protobufIn(path, most) : null;
   if (spans) return { shape: 'document', bytes, records: only(spans) };
+  if (await isAiderHistory(unpacked(chunksOf(path))))
+    return { shape: 'lines', bytes, records: chatsIn(unpacked(chunksOf(path))) };
   const shape = await shapeOf(unpacked(chunksOf(path)));
   return { shape, bytes, records: recordsOf(path, shape) };
 }
@@ -90,6 +94,45 @@ async function protobufIn(path: string, most: number): Promise<FileRecord | null
 
 /** True where a line break is followed by what JSON begins with, in UTF-8 as far as it can be seen. */
 const isText = (chunk: Buffer): boolean => /^\s+[[{]/.test(chunk.toString('latin1', 0, 64)) && isUtf8(chunk);
+
+async function isAiderHistory(chunks: AsyncIterable<Uint8Array>): Promise<boolean> {
+  for await (const chunk of chunks)
+    return /^\uFEFF?\s*# aider chat started at /.test(Buffer.from(chunk).toString('utf8', 0, 256));
+  return false;
+}
+
+/** The chats of a history, a text each. */
+async function* chatsIn(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<FileRecord> {
+  const heading = Buffer.from(AIDER_HEADING);
+  let chat: { readonly line: number; size: number; readonly lines: Buffer[] } | null = null;
+  let end = 0;
+  const whole = (): FileRecord[] => {
+    if (chat === null) return [];
+    const raw = Buffer.concat(chat.lines);
+    const place = { line: chat.line, end, raw };
+    if (chat.size > MAX_RECORD_BYTES)
+      return [
+        {
+          ...place,
+          refusal: problem('too_large', `a chat of at most ${MAX_RECORD_BYTES} bytes`, `${chat.size} bytes`),
+        },
+      ];
+    if (!isUtf8(raw)) return [{ ...place, refusal: problem('bad_json', 'text in UTF-8', 'bytes that are not UTF-8') }];
+    return [{ ...place, value: raw.toString('utf8') }];
+  };
+  for await (const { line, raw, end: at } of splitLines(chunks, MAX_RECORD_BYTES)) {
+    const from = raw.indexOf(heading);
+    if (from === 0 || (line === 1 && from > 0)) {
+      yield* whole();
+      chat = { line, size: 0, lines: [] };
+    }
+    end = at;
+    if (chat === null) continue;
+    chat.size += raw.length + 1;
+    if (chat.size <= MAX_RECORD_BYTES) chat.lines.push(from > 0 && line === 1 ? raw.subarray(from) : raw, NEWLINE);
+  }
+  yield* whole();
+}
 
 async function* only(record: FileRecord): AsyncGenerator<FileRecord> {
   yield record;

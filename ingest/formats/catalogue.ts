@@ -25,6 +25,7 @@ import { redel } from './frameworks/redel.ts';
 import { smolagents } from './frameworks/smolagents.ts';
 import { vercelMessages } from './frameworks/vercel-messages.ts';
 import type { Format, Head } from './kit/format.ts';
+import { aider } from './sessions/aider.ts';
 import { claudeCode } from './sessions/claude-code.ts';
 import { claudeStream } from './sessions/claude-stream.ts';
 import { cline } from './sessions/cline.ts';
@@ -122,6 +123,7 @@ const formats: Format[] = [
   sweRows,
   googleAdk,
   smolagents,
+  aider,
 ];
 export const FORMATS: readonly Format[] = formats;
 
