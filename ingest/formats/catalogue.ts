@@ -40,6 +40,7 @@ import { qwenCode } from './sessions/qwen-code.ts';
 import { sessionTraces } from './sessions/session-traces.ts';
 import { sweAgent } from './sessions/swe-agent.ts';
 import { bedrock } from './traces/bedrock.ts';
+import { exportedSpans } from './traces/exported-spans.ts';
 import { langfuse } from './traces/langfuse.ts';
 import { langsmith } from './traces/langsmith.ts';
 import { openinference, otelGenai, traceloop, vercelAi } from './traces/otlp.ts';
@@ -124,6 +125,7 @@ const formats: Format[] = [
   googleAdk,
   smolagents,
   aider,
+  exportedSpans,
 ];
 export const FORMATS: readonly Format[] = formats;
 
