@@ -32,6 +32,7 @@ import { cline } from './sessions/cline.ts';
 import { codex } from './sessions/codex.ts';
 import { codexExec } from './sessions/codex-exec.ts';
 import { geminiCli } from './sessions/gemini-cli.ts';
+import { goose } from './sessions/goose.ts';
 import { miniSweAgent } from './sessions/mini-swe-agent.ts';
 import { opencode } from './sessions/opencode.ts';
 import { openhands } from './sessions/openhands.ts';
@@ -126,6 +127,7 @@ const formats: Format[] = [
   smolagents,
   aider,
   exportedSpans,
+  goose,
 ];
 export const FORMATS: readonly Format[] = formats;
 

@@ -9,10 +9,10 @@ export const chatMessages = messageList({
   name: 'chat-messages',
   summary:
     'A bare list of chat messages [{role, content}] of the OpenAI or the Anthropic API: a file is a conversation, or a line',
-  // Logs of AgentScope and tasks of Cline hold such messages too, with more.
+  // Logs of AgentScope, tasks of Cline and sessions of Goose hold such messages too, with more.
   isMessage: (one) =>
     CHAT_ROLES.has(asText(one.role)) &&
     ('content' in one || 'tool_calls' in one) &&
-    !['type', 'metadata', 'ts', 'messages', 'history'].some((name) => name in one),
+    !['type', 'metadata', 'ts', 'created', 'messages', 'history'].some((name) => name in one),
   read: (list) => (withCallIds(fromAnthropic(list)) as ChatMessage[]).map((message) => ({ message })),
 });
