@@ -26,11 +26,14 @@ import { smolagents } from './frameworks/smolagents.ts';
 import { vercelMessages } from './frameworks/vercel-messages.ts';
 import type { Format, Head } from './kit/format.ts';
 import { aider } from './sessions/aider.ts';
+import { chatgpt } from './sessions/chatgpt.ts';
+import { claudeAi } from './sessions/claude-ai.ts';
 import { claudeCode } from './sessions/claude-code.ts';
 import { claudeStream } from './sessions/claude-stream.ts';
 import { cline } from './sessions/cline.ts';
 import { codex } from './sessions/codex.ts';
 import { codexExec } from './sessions/codex-exec.ts';
+import { copilotCli } from './sessions/copilot-cli.ts';
 import { geminiCli } from './sessions/gemini-cli.ts';
 import { goose } from './sessions/goose.ts';
 import { miniSweAgent } from './sessions/mini-swe-agent.ts';
@@ -128,6 +131,9 @@ const formats: Format[] = [
   aider,
   exportedSpans,
   goose,
+  copilotCli,
+  chatgpt,
+  claudeAi,
 ];
 export const FORMATS: readonly Format[] = formats;
 
