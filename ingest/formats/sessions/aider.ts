@@ -19,7 +19,7 @@ export const aider: Format = {
   name: NAME,
   summary: 'Chat histories of Aider, .aider.chat.history.md',
   recognises: ({ records }) => records.some(isChat),
-  restates: new Set(['task.defined']),
+  restates: ['task.defined'],
   convert(record) {
     if (!isChat(record.value))
       return refused(refusal('bad_type', '', `a text that begins with ${AIDER_HEADING}`, record.value));

@@ -9,8 +9,7 @@ import type { ChatMessage } from '../kit/chat-message.ts';
 import type { Conversion, NativeRecord } from '../kit/format.ts';
 import { conversationTrace, type ListedMessage } from '../kit/message-list.ts';
 import { format, Reader, unreadable } from '../kit/reader.ts';
-import { timeOfSeconds } from '../kit/run.ts';
-import { timeOfMixed } from '../kit/run-times.ts';
+import { timeOfMixed, timeOfSeconds } from '../kit/run.ts';
 
 const NAME = 'goose';
 

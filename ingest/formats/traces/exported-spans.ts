@@ -10,8 +10,7 @@ import type { Act, Judgement } from '../../traces/trace.ts';
 import { traceReading } from '../../traces/trace-import.ts';
 import { type Format, listed, listsOf } from '../kit/format.ts';
 import { refusal } from '../kit/native.ts';
-import { timeOfSeconds } from '../kit/run.ts';
-import { timeOfMixed } from '../kit/run-times.ts';
+import { timeOfMixed, timeOfSeconds } from '../kit/run.ts';
 import { jsonIn } from '../kit/span-attributes.ts';
 
 const NAME = 'exported-spans';
@@ -23,7 +22,7 @@ export const exportedSpans: Format = {
   recognises: ({ records }) => records.some((record) => spansIn(record) !== null),
   gathers: () => `import:${NAME}`,
   rereads: listed,
-  restates: new Set(['task.defined']),
+  restates: ['task.defined'],
   convert(record) {
     const reading = traceReading(NAME);
     for (const [at, one] of listsOf(record.value).flat().entries()) {
