@@ -270,6 +270,8 @@ export const CASES: readonly Case[] = [
   ['plan.list', () => ({ filter: 'run = nobody' }), { total: 0, warnings: [expect.any(String)] }],
   ['plan.show', () => ({ run: 'read-1' }), { run: { job_id: 'read-1', kind: 'plan' }, set: {}, stages: [] }],
   ['plan.show', () => ({ run: 'nobody' }), unknown],
+  ['plan.learning', () => ({ run: 'read-1' }), { rollouts: [], curves: [] }],
+  ['plan.learning', () => ({ run: 'nobody' }), unknown],
   ['plan.schema', () => ({}), { type: 'object', properties: { gate: {} } }],
   ['gate.show', () => ({ run: 'read-1' }), unknown],
   ['gate.show', () => ({ run: 'nobody', round: 0 }), { code: 'usage' }],

@@ -4,9 +4,10 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { writePagesAsOne } from '../../cli/pages-as-one.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { type EpisodePage, joinPages, readEpisodePage } from '../../store/explore/episodes/read-page.ts';
+import { type EpisodePage, readEpisodePage } from '../../store/explore/episodes/read-page.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { anEpisode } from '../store/support/events.ts';
+import { joinPages } from '../store/support/join-pages.ts';
 import { freshDatabase } from '../support/database.ts';
 
 it('writes an episode of many pages as one JSON document, in the members and the order of one page', async () => {

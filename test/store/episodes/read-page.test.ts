@@ -1,10 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import type { Session } from '../../../store/db/pool.ts';
-import { type EpisodePage, joinPages, PAGE_BYTES, readEpisodePage } from '../../../store/explore/episodes/read-page.ts';
+import { type EpisodePage, PAGE_BYTES, readEpisodePage } from '../../../store/explore/episodes/read-page.ts';
 import { projectAll } from '../../../store/projecting/projector.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 import { anEpisode, at, event } from '../support/events.ts';
+import { joinPages } from '../support/join-pages.ts';
 
 let fresh: TestDatabase;
 const TURNS = 40;
