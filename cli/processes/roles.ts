@@ -218,7 +218,7 @@ async function answer(context: Context, { signal, onReady }: RoleOptions, role: 
   await (await leave)();
 }
 
-/** Programs that `troupe sql --url` let in have a clock outside, and so has a query whose process was killed. */
+/** Programs that `troupe sql url` let in have a clock outside, and so has a query whose process was killed. */
 async function watchToolSessions({ db, database }: Context, signal: AbortSignal): Promise<void> {
   const [{ watchTools }, { BACKEND_BYTES, readerRole, toolRole, TOOL_MS }] = await Promise.all([
     import('../../store/server/tool-clock.ts'),
