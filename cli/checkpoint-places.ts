@@ -1,39 +1,11 @@
-/** Where checkpoints are, as commands name them: a folder, an id in a folder, a store. */
-import { existsSync } from 'node:fs';
+/** Where a run saves its checkpoints: a folder, or a store. */
 import { join, resolve } from 'node:path';
+import { storeAt } from '../api/operations/checkpoint-places.ts';
 import { loadConfig } from '../config.ts';
 import { TroupeError } from '../errors.ts';
 import { homeAt } from '../store/server/home.ts';
-import type { CheckpointStore } from '../trainer/model/checkpoints/checkpoint-store.ts';
 import type { Flags } from './command.ts';
 import { say } from './output.ts';
-
-const ID = /^[0-9a-f]{16}$/;
-
-/** The given folder, or the home's. */
-export function folderOf(dir: string | undefined, flags: Flags): string {
-  return dir === undefined ? homeAt(loadConfig(flags, process.env).home).checkpoints : resolve(dir);
-}
-
-/** The directory of a checkpoint by itself or by its id, which is looked for in --in. Throws `not_found` for an id that is not there. */
-export function checkpointAt(given: string, flags: Flags): string {
-  if (existsSync(given) || !ID.test(given)) return resolve(given);
-  const folder = folderOf(flags.in === undefined ? undefined : String(flags.in), flags);
-  const dir = join(folder, given);
-  if (existsSync(dir)) return dir;
-  throw new TroupeError('not_found', `There is no checkpoint ${given} in ${folder}.`, {
-    hint: 'Pass its directory, or --in FOLDER.',
-  });
-}
-
-/** A store by its address, with the access that the environment gives. */
-export async function storeAt(address: string): Promise<CheckpointStore> {
-  const [{ openCheckpointStore }, { objectAccess }] = await Promise.all([
-    import('../trainer/model/checkpoints/bucket-store.ts'),
-    import('../trainer/model/checkpoints/object-store.ts'),
-  ]);
-  return openCheckpointStore(address, () => objectAccess(process.env));
-}
 
 /** Where a run saves its checkpoints, and brings them besides. */
 export type RunOutput = {
@@ -56,7 +28,10 @@ export async function runOutput(flags: Flags): Promise<RunOutput> {
   }
   const store = await storeAt(address);
   await store.latest();
-  const folder = join(folderOf(undefined, flags), ...address.split(/:?\/+/).filter(Boolean));
+  const folder = join(
+    homeAt(loadConfig(flags, process.env).home).checkpoints,
+    ...address.split(/:?\/+/).filter(Boolean),
+  );
   say(`Checkpoints are saved in ${folder} and uploaded to ${store.address}.`);
   return {
     folder,

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ChangeContext } from '../api/operations/operation.ts';
 import type { Config } from '../config.ts';
+import { TroupeError } from '../errors.ts';
 import { createRedactor, type Redactor } from '../ingest/events/redact.ts';
 import { ownRules } from '../ingest/events/redact-own.ts';
 import { fileArtifacts } from '../ingest/log/artifacts.ts';
@@ -30,7 +31,7 @@ export type Context = OpenDatabase & {
   /** Where the log is read, if it lies outside the database. */
   readonly source: LogSource | null;
   /** Brings the tables up to what the log holds now. Returns how many events were applied. */
-  readonly catchUp: (options?: { readonly signal?: AbortSignal }) => Promise<number>;
+  readonly catchUp: (...options: Parameters<ChangeContext['catchUp']>) => Promise<number>;
   readonly book: IngestLedger;
   readonly artifacts: ArtifactStore;
   /** What imports recorded of the runs whose other parts are imported now. */
@@ -77,7 +78,7 @@ export async function withLog<T>(opened: OpenDatabase, work: (context: Context) 
       episodes,
       sealSecret,
       source,
-      catchUp: ({ signal } = {}) =>
+      catchUp: ({ signal, onApplied } = {}) =>
         patiently(
           async () => {
             if (source !== null) {
@@ -85,7 +86,14 @@ export async function withLog<T>(opened: OpenDatabase, work: (context: Context) 
               await bringIn(db, source, signal ? { signal } : {});
             }
             const { replayNewer } = await import('../store/log/replay-newer.ts');
-            return (await replayNewer(db)) + (await projectAll(db));
+            const watched = (events: number) => {
+              onApplied?.(events);
+              if (!signal?.aborted) return;
+              const text =
+                'Interrupted: everything is in the log, and the tables are not all written; the next command goes on.';
+              throw new TroupeError('interrupted', text);
+            };
+            return (await replayNewer(db)) + (await projectAll(db, { onApplied: watched }));
           },
           { ...retrying, ...(signal ? { signal } : {}) },
         ),
@@ -112,7 +120,11 @@ export const operationContext = (context: Context, by: string): ChangeContext =>
   ...context,
   project: context.database.project,
   settings: context.config,
-  server: async () => serverOf(context.config),
+  server: async () => ({ ...serverOf(context.config), project: context.database.project }),
+  inProject: async (ask) => {
+    await context.catchUp();
+    return ask(context.db);
+  },
   env: process.env,
   version: VERSION,
   by,

@@ -1,4 +1,5 @@
 /** The database of a project, for commands that only read it: what a log needs is not loaded. */
+
 import { type Config, loadConfig } from '../config.ts';
 import { TroupeError } from '../errors.ts';
 import { type Database, DEFAULT_PROJECT, openDatabase } from '../store/db/database.ts';

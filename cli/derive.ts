@@ -4,11 +4,12 @@
  */
 
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { type Command, Option } from 'commander';
 import type { TObject, TSchema } from 'typebox';
 import { operationsOf } from '../api/operations/catalogue.ts';
-import { verbOf } from '../api/operations/names.ts';
+import { nounOf, verbOf } from '../api/operations/names.ts';
 import { type ChangeContext, type Operation, type ReadContext, writingOf } from '../api/operations/operation.ts';
 import { inputOf, perform } from '../api/operations/perform.ts';
 import { performForBytes } from '../api/operations/result-bytes.ts';
@@ -47,7 +48,7 @@ export async function addOperations(program: Command, noun: string): Promise<Com
 }
 
 async function addOperation(group: Command, operation: Operation): Promise<void> {
-  const { about, notes, changes } = operation;
+  const { about, notes, changes, alone } = operation;
   const verb = verbOf(operation);
   const fields = fieldsOf(operation.input);
   const command = verb === '' ? group : group.command(verb, { isDefault: verb === 'list' || verb === 'start' });
@@ -74,7 +75,8 @@ async function addOperation(group: Command, operation: Operation): Promise<void>
       command.argument(required ? `<${text}>` : `[${text}]`, schema.description);
     }
   }
-  if (changes) command.addOption(new Option('--by <who>', 'who does it (default: the user of this machine)'));
+  if (changes && alone !== true)
+    command.addOption(new Option('--by <who>', 'who does it (default: the user of this machine)'));
   if (operation.confirm) command.addOption(new Option('--yes', 'do not ask for confirmation'));
   if (operation.cuts) command.addOption(new Option('--full', 'print texts in full'));
   const examples = operation.examples.map((example) => `  ${lineOf(operation, example)}`).join('\n');
@@ -128,14 +130,16 @@ async function confirmed(operation: Operation, context: ChangeContext, input: Re
   const question = (await operation.confirm())(await perform(operation, context, { ...input, dry_run: true }));
   if (question === null) return;
   const { agreed } = await import('./agreed.ts');
-  if (await agreed(`${question} Type ${operation.name} to go on: `, operation.name)) return;
+  const word = nounOf(operation);
+  if (await agreed(`${question} Type ${word} to go on: `, word)) return;
   throw new TroupeError('usage', `Nothing was done. ${question} Pass --yes to confirm.`);
 }
 
 /** Whether it writes lines, and no file is named for them. */
 function isToPrint(operation: Operation, input: Readonly<Record<string, unknown>>): boolean {
   const written = resultField(operation);
-  return written?.kind === 'result' && input[written.field] === undefined;
+  if (written?.kind !== 'result' || input[written.field] !== undefined) return false;
+  return !writingOf(operation.input.properties[written.field]!).position;
 }
 
 /** Its lines of JSON as one list. */
@@ -185,11 +189,21 @@ async function withOperationContext<T>(
     const [{ loadConfig }, { loadOwn }] = await Promise.all([import('../config.ts'), import('./own-modules.ts')]);
     const config = loadConfig(flags, process.env);
     await loadOwn(config);
-    const server = async () => (await import('./database.ts')).serverOf(config);
-    const { env } = process;
-    const home = homeAt(config.home);
-    const context: Partial<ChangeContext> = { by: who(flags), env, version: VERSION, settings: config, home, server };
-    return work(context as ChangeContext);
+    const asked: Partial<ChangeContext> = {
+      ...{ by: who(flags), env: process.env, version: VERSION, isHere: true, now: () => new Date() },
+      ...{ settings: config, home: homeAt(config.home), progress: () => {}, signal: new AbortController().signal },
+      server: async () => {
+        const { serverOf } = await import('./database.ts');
+        return { ...serverOf(config), ...(config.origins.project === 'default' ? {} : { project: config.project }) };
+      },
+      inProject: async (ask) => {
+        if (config.database_url === null && !existsSync(homeAt(config.home).data)) return null;
+        const { operationContext, withContext } = await import('./context.ts');
+        return withContext(flags, (context) => operationContext(context, who(flags)).inProject(ask));
+      },
+    };
+    // An operation that needs no project asks for no more.
+    return work(asked as ChangeContext);
   }
   if (changes) {
     const { enduring, operationContext, withContext } = await import('./context.ts');
@@ -211,7 +225,11 @@ async function withOperationContext<T>(
       env: process.env,
       project: database.project,
       settings: config,
-      server: async () => serverOf(config),
+      server: async () => ({ ...serverOf(config), project: database.project }),
+      inProject: async (ask) => {
+        await catchUp();
+        return ask(opened.db);
+      },
       home: homeAt(config.home),
       version: VERSION,
       catchUp,
@@ -305,11 +323,18 @@ async function inputFrom(
       if (written !== undefined && file === 'document') {
         put(await documentIn(field, String(written)));
         files.set(path[0]!, String(written));
-      } else if (written !== undefined) put(valueIn(isPosition ? path[0]! : `--${flagOf(field)}`, schema, written));
+      } else if (written !== undefined && writingOf(schema).ownFormat) put(await formatAsked(String(written), flags));
+      else if (written !== undefined) put(valueIn(isPosition ? path[0]! : `--${flagOf(field)}`, schema, written));
       else if (folderOf !== undefined && files.has(folderOf)) put(dirname(files.get(folderOf)!));
     }
   }
   return inputOf(operation, input);
+}
+
+/** The name of a format, which may be one of the user's own. */
+async function formatAsked(given: string, flags: Flags): Promise<string> {
+  const [{ loadConfig }, { formatIn }] = await Promise.all([import('../config.ts'), import('./own-modules.ts')]);
+  return formatIn(given, loadConfig(flags, process.env));
 }
 
 /** The document of a file, `-` standard input. @throws TroupeError `not_found`, `usage` naming the file */

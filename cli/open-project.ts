@@ -7,12 +7,8 @@ import { userInfo } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { allOperations, type Methods, methodsBy } from '../api/operations/catalogue.ts';
 import { perform } from '../api/operations/perform.ts';
-import type { ErrorCode, Refusal } from '../errors.ts';
-import { TroupeError } from '../errors.ts';
-import { type ImportReport, importFiles } from '../ingest/files/import.ts';
+import { type ErrorCode, TroupeError } from '../errors.ts';
 import { type MethodRequest, unjudged } from '../store/evaluate/judging/judge.ts';
-import { closeImported } from '../store/projecting/closing.ts';
-import { analyzeGrown } from '../store/projecting/grown-tables.ts';
 import { type Context, operationContext, withContext } from './context.ts';
 import { roleSettings } from './processes/children.ts';
 
@@ -48,16 +44,8 @@ export type TrainResult = {
   readonly [field: string]: unknown;
 };
 
-/** An episode whose last event gives no valid end: what the field of the end should be, and what it is. */
-type StaysOpen = Pick<Refusal, 'field' | 'expected' | 'got'> & { readonly episode_id: string };
-
 export type Project = Methods & {
   readonly name: string;
-  /** Imports files and folders, closes their episodes, and brings the tables up to date. `stays_open`: episodes that could not be closed. */
-  readonly import: (
-    paths: string | readonly string[],
-    options?: { readonly format?: string; readonly signal?: AbortSignal },
-  ) => Promise<ImportReport & { readonly stays_open: readonly StaysOpen[] }>;
   /** Ids of the closed episodes of complete groups that changed since these methods last judged them. */
   readonly unjudged: (methods: readonly MethodRequest[]) => Promise<string[]>;
   /** Trains in a process of its own, since a training step blocks the event loop. */
@@ -104,30 +92,9 @@ async function operationMethods(context: Context): Promise<Methods> {
 }
 
 function methodsOf(context: Context): Omit<Project, 'close' | keyof Methods> {
-  const { db, log, source, book, artifacts, originals, redactor, episodes, now, config, catchUp, patiently } = context;
+  const { db, now, config, catchUp, patiently } = context;
   return {
     name: context.database.project,
-    import: async (paths, options = {}) => {
-      // What lies in a topic alone is known only once it was read.
-      if (source !== null) await catchUp(options);
-      const report = await importFiles([paths].flat(), {
-        log,
-        book,
-        artifacts,
-        originals,
-        redactor,
-        episodes,
-        ...options,
-      });
-      await catchUp(options);
-      const stays_open: StaysOpen[] = [];
-      await closeImported(db, log, (episode, { field, expected, got }) =>
-        stays_open.push({ episode_id: episode, field, expected, got }),
-      );
-      await catchUp(options);
-      await analyzeGrown(db);
-      return { ...report, stays_open };
-    },
     unjudged: async (methods) => {
       await catchUp();
       return patiently(() => unjudged(db, methods, { now: now(), closeAfter: config.close_after }));

@@ -127,16 +127,25 @@ export type Bar = { readonly update: (done: number, total: number, note?: string
 /** A progress bar with time left on a terminal; elsewhere one line every few seconds, so that logs stay short. */
 export function progressBar(label: string, { quiet = false, json = false }: OutputFlags = {}): Bar {
   if (quiet || json) return { update: () => {}, stop: () => {} };
+  const every = 5000;
+  let next = 0;
+  let nextOpen = performance.now() + every;
+  let whole = false;
+  /** Of work whose total is not known, what is said of it. */
+  const open = (note: string) => {
+    if (note === '' || performance.now() < nextOpen) return;
+    nextOpen = performance.now() + every;
+    say(`${label}: ${note}`);
+  };
   if (!process.stderr.isTTY) {
-    let next = 0;
-    let whole = false;
     return {
       update: (done, total, note = '') => {
+        if (total === 0) return open(note);
         const now = performance.now();
         if (whole || (now < next && done < total)) return;
         whole = done >= total;
-        next = now + 5000;
-        say(`${label}: ${total > 0 ? Math.floor((100 * done) / total) : 0} % ${note}`.trimEnd());
+        next = now + every;
+        say(`${label}: ${Math.floor((100 * done) / total)} % ${note}`.trimEnd());
       },
       stop: () => {},
     };
@@ -151,6 +160,7 @@ export function progressBar(label: string, { quiet = false, json = false }: Outp
   let started = false;
   return {
     update: (done, total, note = '') => {
+      if (total === 0) return open(note);
       if (!started) {
         bar.start(total, done, { note });
         started = true;

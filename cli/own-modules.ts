@@ -19,13 +19,27 @@ export async function loadOwn({ formats, methods }: Pick<Config, 'formats' | 'me
 }
 
 /** The formats of a file, which are known by their names from then on. */
-export async function loadFormats(file: string): Promise<readonly Format[]> {
+async function loadFormats(file: string): Promise<readonly Format[]> {
   // With it come all formats, which most commands do without.
   const { addFormats, FORMATS } = await import('../ingest/formats/catalogue.ts');
   const found = await exportedFrom('formats', file, isFormat, 'format({ … }) of troupe/format');
   const names = FORMATS.map(({ name }) => name);
   addFormats(newIn(found, FORMATS, names, { field: 'formats', one: 'format', file }));
   return found;
+}
+
+/** The name of a format, given by its name or by the file of a user's own. @throws TroupeError `usage` where there is no one such format */
+export async function formatIn(given: string, settings: Parameters<typeof loadOwn>[0]): Promise<string> {
+  await loadOwn(settings);
+  const { formatNamed } = await import('../ingest/formats/catalogue.ts');
+  if (!/[\\/]|\.m?[jt]s$/.test(given)) return formatNamed(given).name;
+  const [only, ...others] = (await loadFormats(given)).map(({ name }) => name);
+  if (others.length === 0) return only!;
+  throw new TroupeError(
+    'usage',
+    `${given} has the formats ${[only, ...others].join(', ')}. Name the file in the setting formats, and one of them with --format.`,
+    { field: 'format', expected: 'a file with one format', got: given },
+  );
 }
 
 /** What is not known yet. @throws TroupeError `config_invalid` for a name that another has */

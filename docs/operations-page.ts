@@ -2,7 +2,7 @@
 import { allOperations } from '../api/operations/catalogue.ts';
 import { methodOf, nounOf } from '../api/operations/names.ts';
 import type { Operation } from '../api/operations/operation.ts';
-import { isJob, overHttp, resultField, routeOf } from '../api/operations/route.ts';
+import { contentField, isJob, overHttp, resultField, routeOf } from '../api/operations/route.ts';
 import { lineOf, optionsOf } from '../cli/derive.ts';
 import { page, table } from './pages.ts';
 
@@ -10,12 +10,13 @@ import { page, table } from './pages.ts';
 export async function clientRoutes(): Promise<string> {
   const routes = (await allOperations()).filter(overHttp).map((operation) => {
     const { method, url } = routeOf(operation);
+    const kind = isJob(operation) ? 'long' : contentField(operation) && 'content';
     const key = /^\w+$/.test(operation.name) ? operation.name : `'${operation.name}'`;
-    return `  ${key}: ['${method}', '${url}'${isJob(operation) ? ", 'long'" : ''}],`;
+    return `  ${key}: ['${method}', '${url}'${kind === undefined ? '' : `, '${kind}'`}],`;
   });
   return [
     '/** Made from the operations by `npm run docs`: the method and the path of each, which the client knows without their declarations. */',
-    "export const ROUTES: Readonly<Record<string, readonly [method: string, path: string, kind?: 'long']>> = {",
+    "export const ROUTES: Readonly<Record<string, readonly [method: string, path: string, kind?: 'long' | 'content']>> = {",
     ...routes,
     '};',
     '',
@@ -60,7 +61,7 @@ function sectionOf(operation: Operation): string[] {
 }
 
 function httpText(operation: Operation): string {
-  if (overHttp(operation) === null) return 'not over HTTP, for it needs a path of its machine';
+  if (overHttp(operation) === null) return 'not over HTTP, for it is about folders of its machine';
   const { method, url } = routeOf(operation);
   const path = url.replace(/:(\w+)/, (_, name: string) => name.toUpperCase());
   const ways = {
@@ -69,5 +70,7 @@ function httpText(operation: Operation): string {
   };
   const written = resultField(operation)?.kind;
   const answer = written ? ways[written] : isJob(operation) ? ', answered with a job' : '';
-  return `\`${method} ${path}\`, scope \`${operation.scope}\`${answer}`;
+  const body =
+    contentField(operation) === undefined ? '' : ', its body the content of a file, its other fields in the query';
+  return `\`${method} ${path}\`, scope \`${operation.scope}\`${body}${answer}`;
 }

@@ -38,7 +38,7 @@ export const proof: Proof = {
     const events = join(scratch, 'events.jsonl');
     writeFileSync(events, calculatorTeam(TASKS));
     const project = await openProject({ home });
-    await project.import(events);
+    await project.import({ paths: [events] });
     await project.close();
     const server = await runTroupe('serve', { home, env: {} });
     try {

@@ -76,7 +76,7 @@ async function checks({ short, scratch, say }: Setting, server: S3Server): Promi
     await exit;
     const [there, sound] = [await live(), await reconciled(troupe)];
     if (![NEW, OLD + NEW].includes(there) || !sound) halves++;
-    if (there === NEW) await troupe('prune', '--restore', PLACE);
+    if (there === NEW) await troupe('prune', 'restore', PLACE);
   }
   check(
     `killed ${kills} times while it sent: all of the old episodes in the database or none, nothing lost or doubled`,
@@ -133,7 +133,7 @@ async function checks({ short, scratch, say }: Setting, server: S3Server): Promi
   await objects.put(lost, content, createHash('sha256').update(content).digest('hex'));
 
   await troupe('rebuild', '--archived');
-  await troupe('prune', '--restore', PLACE);
+  await troupe('prune', 'restore', PLACE);
   check('all of it comes back: the same tables as before', (await troupe('checksum', '--json')) === before);
   await troupe('rebuild');
   check(

@@ -34,7 +34,7 @@ const recipes = readyRecipes();
 
 const project = await openProject({ home });
 try {
-  for (const file of JSON.parse(files) as string[]) await project.import(file);
+  for (const file of JSON.parse(files) as string[]) await project.import({ paths: [file] });
   const methods = recipes.flatMap(({ judge }) => (judge === null ? [] : parseMethods(judge)));
   await project.judge({ methods: [...new Map(methods.map((one) => [JSON.stringify(one), one])).values()] });
 } finally {

@@ -6,7 +6,7 @@
 import { cpSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { recordCheckpoint } from '../cli/training/record-checkpoint.ts';
+import { recordCheckpoint } from '../api/operations/checkpoints/record.ts';
 import { EXIT } from '../errors.ts';
 import { postgresLog } from '../ingest/log/postgres.ts';
 import { migrate } from '../migrations/migrate.ts';

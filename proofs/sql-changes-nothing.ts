@@ -44,7 +44,7 @@ export const proof: Proof = {
     const events = join(scratch, 'events.jsonl');
     writeFileSync(events, calculatorTeam(5));
     const project = await openProject({ home });
-    await project.import(events);
+    await project.import({ paths: [events] });
     const database = await openDatabase({ home, applicationName: 'troupe proof' });
     const server = await runTroupe('serve', { home, env: {} });
     const ingest = await runTroupe('ingest', { home, env: {} });

@@ -81,7 +81,7 @@ async function recorded(scratch: string, home: string) {
   writeFileSync(events, calculatorTeam(TASKS));
   const project = await openProject({ home });
   try {
-    await project.import(events);
+    await project.import({ paths: [events] });
     const { rows: counts } = await project.sql({ sql: 'select role, count(*) from traj.steps group by 1 order by 1' });
     const { rows } = await project.sql({
       sql: `select count(*)::integer from pg_class where relnamespace in ('traj'::regnamespace, 'report'::regnamespace) and relkind = 'v'`,

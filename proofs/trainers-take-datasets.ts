@@ -88,7 +88,7 @@ export const proof: Proof = {
 async function exportAll(file: string, home: string, folder: string) {
   const project = await openProject({ home });
   try {
-    await project.import(file);
+    await project.import({ paths: [file] });
     const layout = ['arrow', 'jsonl'] as const;
     const { directory } = await project.dataset.freeze({ recipe: { name: 'sums', layout, split: { held_out: 0.25 } } });
     const dataset = await openDataset(directory);

@@ -1,5 +1,5 @@
 /** What test/interfaces.test.ts asks of every operation, in this order: its input for a name, and what the answer holds. */
-import { mkdtempSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'vitest';
@@ -16,6 +16,16 @@ export const SETTINGS = {
 
 /** Folder of the models that are made. */
 export const MODELS = mkdtempSync(join(tmpdir(), 'troupe-models-'));
+
+/** A chat, and a line that is none. */
+export const CHATS = join(MODELS, 'chats.jsonl');
+const chat = {
+  messages: [
+    { role: 'user', content: '1 + 1?' },
+    { role: 'assistant', content: '2' },
+  ],
+};
+writeFileSync(CHATS, `${JSON.stringify(chat)}\n{"messages": [\n`);
 
 /** JSON lines of the tasks of a rollout. */
 export const TASKS = [{ task_id: 'a', prompt: 'x' }];
@@ -142,6 +152,15 @@ export const CASES: readonly Case[] = [
   ['compare', () => ({ first: 'pair', second: 'nobody' }), unknown],
   ['checksum', () => ({}), { tables: { episodes: { rows: 2 } } }],
   [
+    'import',
+    () => ({ paths: [CHATS], dry_run: true }),
+    {
+      ...{ format: 'openai-chat', files: 1, episodes: 1, events: { accepted: 0, rejected: 1 } },
+      ...{ errors: [{ line: 2, code: 'bad_json' }], mapping: expect.any(Array), stays_open: [] },
+    },
+  ],
+  ['import', () => ({ paths: [CHATS], format: 'openai-chats' }), { code: 'usage' }],
+  [
     'judge',
     () => ({ methods: [{ method: 'grpo_advantage', params: { scale_std: false } }], episodes: ['first'] }),
     { episodes: expect.any(Number), methods: ['grpo_advantage'], close_after: 1800 },
@@ -208,6 +227,24 @@ export const CASES: readonly Case[] = [
   ['passes.embed', () => ({ model: '/nowhere/at/all' }), unknown],
   ['log.list', () => ({}), { total: 1, items: [{ read: null, replaced_at: null }] }],
   ['log.adopt', () => ({ dry_run: true }), { code: 'usage' }],
+  ['checkpoints.folder', () => ({ quick: true }), { latest: null, checkpoints: [] }],
+  ['checkpoints.latest', () => ({}), unknown],
+  ['checkpoints.show', () => ({ checkpoint: '0123456789abcdef' }), unknown],
+  ['checkpoints.verify', () => ({ checkpoint: '0123456789abcdef' }), unknown],
+  ['checkpoints.add', () => ({ checkpoint: '0123456789abcdef', policy: 'solver' }), unknown],
+  ['checkpoints.prune', () => ({ keep_last: 0 }), { code: 'usage' }],
+  ['checkpoints.prune', () => ({ keep_last: 1, keep_best: 'a:b' }), { code: 'usage' }],
+  ['checkpoints.prune', () => ({ keep_last: 1 }), { project: true, kept: [], removed: [], warnings: [] }],
+  ['checkpoints.push', () => ({ checkpoint: './nowhere', store: 'ftp://x' }), { code: expect.any(String) }],
+  ['checkpoints.pull', () => ({ store: '/nowhere/at/all', dir: '/nowhere' }), unknown],
+  [
+    'backup',
+    (name) => ({ file: join(MODELS, `${name}.tar.gz`) }),
+    { missing: expect.any(Array), warnings: expect.any(Array) },
+  ],
+  ['restore', () => ({ file: '/nowhere/at/all.tar.gz' }), unknown],
+  ['upgrade', () => ({ from: '/nowhere/at/all' }), { code: 'usage' }],
+  ['reset', () => ({ dry_run: true }), { there: true, removed: false }],
   ['export', (name) => ({ out: join(tmpdir(), `${name}.jsonl`), episode: ['first'] }), { lines: 2, left_out_calls: 0 }],
   ['export', (name) => ({ out: join(tmpdir(), `${name}.jsonl`), format: 'no-format' }), { code: 'usage' }],
   ['erase', () => ({}), { code: 'usage' }],
@@ -217,6 +254,13 @@ export const CASES: readonly Case[] = [
     () => ({ episode: 'second', dry_run: true }),
     { erasure_id: null, episodes: ['second'], archives: [], bodies: 0, warnings: [] },
   ],
+  ['prune.start', () => ({ older_than: 'long' }), { code: 'usage' }],
+  [
+    'prune.start',
+    () => ({ older_than: '2026-01-02', dry_run: true }),
+    { before: expect.any(String), episodes: 0, events: 0, archives: [] },
+  ],
+  ['prune.restore', () => ({ place: '2026-01-01-0123456789ab' }), unknown],
   ['dataset.freeze', () => ({ recipe: { name: 'whole', unti: 'episode' } }), { code: 'recipe_invalid' }],
   [
     'dataset.freeze',

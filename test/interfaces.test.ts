@@ -1,5 +1,5 @@
 /** Every operation by command, HTTP, library and client, on one home: equal outputs and equal errors. */
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
@@ -10,7 +10,7 @@ import { operationHandler } from '../api/operations/job.ts';
 import { methodOf, nounOf, OUTPUT_HEADER } from '../api/operations/names.ts';
 import { type Operation, writingOf } from '../api/operations/operation.ts';
 import { inputOf } from '../api/operations/perform.ts';
-import { overHttp, resultField, routeOf } from '../api/operations/route.ts';
+import { contentField, overHttp, resultField, routeOf } from '../api/operations/route.ts';
 import { stdinOf, wordsOf } from '../cli/derive.ts';
 import { openProject, type Project } from '../cli/open-project.ts';
 import { VERSION } from '../cli/version.ts';
@@ -115,7 +115,9 @@ async function answerOf(by: Interface, operation: Operation, input: Input): Prom
     const printed = document(ended);
     return printed.error ? { error: printed.error } : { output: printed };
   }
-  const place = resultField(operation)?.field;
+  const contents = contentField(operation);
+  const place = contents ?? resultField(operation)?.field;
+  const content = Buffer.concat(((input[contents ?? ''] ?? []) as string[]).map((file) => readFileSync(file)));
   const sent = Object.fromEntries(Object.entries(input).filter(([name]) => name !== place));
   if (by === 'http') {
     const { method, url: route, inPath } = routeOf(operation);
@@ -130,14 +132,21 @@ async function answerOf(by: Interface, operation: Operation, input: Input): Prom
       ),
     );
     const answer = await at.app.inject(
-      method === 'POST'
+      contents !== undefined
         ? {
             method,
-            url: path,
-            payload: JSON.stringify(rest),
-            headers: { ...headers, 'content-type': 'application/json' },
+            url: `${path}?${query}`,
+            payload: content,
+            headers: { ...headers, 'content-type': 'application/x-ndjson' },
           }
-        : { method, url: `${path}?${query}`, headers },
+        : method === 'POST'
+          ? {
+              method,
+              url: path,
+              payload: JSON.stringify(rest),
+              headers: { ...headers, 'content-type': 'application/json' },
+            }
+          : { method, url: `${path}?${query}`, headers },
     );
     const written = answer.headers[OUTPUT_HEADER];
     if (written !== undefined) return { output: JSON.parse(String(written)) };
@@ -146,9 +155,9 @@ async function answerOf(by: Interface, operation: Operation, input: Input): Prom
     return answer.statusCode < 300 ? { output: answer.json() } : { error: { ...output, code, message } };
   }
   const methods = by === 'library' ? project : connect({ url, key });
-  type Call = (given: Input) => Promise<unknown>;
+  type Call = (given: Input, options: object) => Promise<unknown>;
   const noun = methods[nounOf(operation) as keyof Methods] as unknown as Call & Readonly<Record<string, Call>>;
-  return (noun[methodOf(operation)] ?? noun)(by === 'library' ? input : sent).then(
+  return (noun[methodOf(operation)] ?? noun)(by === 'library' ? input : sent, { content }).then(
     (output) => ({ output }),
     ({ code, message }) => ({ error: { code, message } }),
   );
@@ -177,6 +186,7 @@ const alike = (answer: Answer, name: string | null): unknown =>
       // A job is in the log too.
       .replace(/"events":[1-9]\d*,"archived"/, '"events":0,"archived"')
       .replace(/"(seconds|minutes)":[\d.]+/g, '"$1":0')
+      .replace(/"file":"[^"]*"(,"bytes":\d+)?/g, '"file":"FILE"')
       .replace(/"fresh":false/g, '"fresh":true')
       .replace(/20\d\d-\d\d-\d\dT[\d:.]+Z/g, 'TIME'),
   );

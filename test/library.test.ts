@@ -38,7 +38,7 @@ it('the package gives out every name of index.ts, of the recorder and of the cli
 
 it('imports, judges, freezes, asks and rebuilds', async () => {
   writeFileSync(join(folder, 'chats.jsonl'), lines(chats(16)));
-  const report = await project.import(join(folder, 'chats.jsonl'));
+  const report = await project.import({ paths: [join(folder, 'chats.jsonl')] });
   expect(report).toMatchObject({ episodes: 8, steps: 16, errors: [] });
   const methods = [{ method: 'agreement_score' }];
   expect(await project.unjudged(methods)).toHaveLength(8);
@@ -63,11 +63,11 @@ it('calls onProgress while long work goes on, and ends it where the signal fires
 it('names the episodes that an import could not close, with the reason', async () => {
   const file = join(folder, 'more.jsonl');
   writeFileSync(file, lines(chats(4)));
-  expect((await project.import(file)).stays_open).toEqual([]);
+  expect((await project.import({ paths: [file] })).stays_open).toEqual([]);
   await database.db.query(
     `update facts.episodes set closed = false, totals = '"many"' where episode_id = (select min(episode_id) from facts.episodes)`,
   );
-  expect((await project.import(file)).stays_open).toMatchObject([
+  expect((await project.import({ paths: [file] })).stays_open).toMatchObject([
     { episode_id: expect.any(String), field: 'data.totals', got: '"many"' },
   ]);
   await project.rebuild();

@@ -24,9 +24,9 @@ export function connect({ url = 'http://127.0.0.1:7717', key, fetch: send = fetc
   };
   const operations = Object.keys(ROUTES).map((name) => ({ name }));
   const ask = async (
-    [method, route]: readonly [string, string, 'long'?],
+    [method, route, kind]: (typeof ROUTES)[string],
     input: unknown,
-    { signal, onResult }: CallOptions,
+    { signal, onResult, content }: CallOptions,
   ): Promise<Record<string, unknown>> => {
     const rest = { ...(input as Record<string, unknown>) };
     const path = route.replace(/:(\w+)/, (_, field: string) => {
@@ -35,13 +35,17 @@ export function connect({ url = 'http://127.0.0.1:7717', key, fetch: send = fetc
       return encodeURIComponent(textOf(value));
     });
     const query = new URLSearchParams(Object.entries(rest).flatMap(([field, value]) => queryPairs(field, value)));
-    const asked = method === 'POST' ? path : `${path}${query.size === 0 ? '' : `?${query.toString()}`}`;
+    const isBody = method === 'POST' && kind !== 'content';
+    const asked = isBody ? path : `${path}${query.size === 0 ? '' : `?${query.toString()}`}`;
     const answer = await send(new URL(asked, url), {
       method,
       headers,
       ...(signal === undefined ? {} : { signal }),
-      ...(method !== 'POST' ? {} : { body: JSON.stringify(rest) }),
-    }).catch((cause) => {
+      ...(isBody ? { body: JSON.stringify(rest) } : {}),
+      ...(kind === 'content'
+        ? { body: content ?? '', duplex: 'half', headers: { ...headers, 'content-type': 'application/octet-stream' } }
+        : {}),
+    } as RequestInit).catch((cause) => {
       throw new TroupeError('unreachable', `${url} does not answer: ${(cause as Error).message}`, { cause });
     });
     const written = answer.headers.get(OUTPUT_HEADER);

@@ -1,5 +1,6 @@
 /** Made from the operations by `npm run docs`: the method and the path of each, which the client knows without their declarations. */
-export const ROUTES: Readonly<Record<string, readonly [method: string, path: string, kind?: 'long']>> = {
+export const ROUTES: Readonly<Record<string, readonly [method: string, path: string, kind?: 'long' | 'content']>> = {
+  import: ['POST', '/v1/import', 'content'],
   'key.create': ['POST', '/v1/keys'],
   'key.list': ['GET', '/v1/keys'],
   'key.revoke': ['POST', '/v1/keys/:key/revoke'],
@@ -50,7 +51,13 @@ export const ROUTES: Readonly<Record<string, readonly [method: string, path: str
   'jobs.show': ['GET', '/v1/jobs/:job'],
   'policies.list': ['GET', '/v1/policies'],
   release: ['POST', '/v1/release'],
+  'checkpoints.add': ['POST', '/v1/checkpoints'],
+  'checkpoints.folder': ['GET', '/v1/checkpoints/folder'],
+  'checkpoints.latest': ['GET', '/v1/checkpoints/latest'],
   'checkpoints.list': ['GET', '/v1/checkpoints'],
+  'checkpoints.prune': ['POST', '/v1/checkpoints/prune'],
+  'checkpoints.show': ['GET', '/v1/checkpoints/:checkpoint'],
+  'checkpoints.verify': ['GET', '/v1/checkpoints/:checkpoint/verify'],
   export: ['POST', '/v1/export'],
   erase: ['POST', '/v1/erase'],
   'dataset.diff': ['GET', '/v1/datasets/diff'],
@@ -79,4 +86,7 @@ export const ROUTES: Readonly<Record<string, readonly [method: string, path: str
   'rollout.show': ['GET', '/v1/rollouts/:id'],
   'rollout.start': ['POST', '/v1/rollouts'],
   'rollout.sweep': ['POST', '/v1/rollouts/sweep'],
+  'prune.restore': ['POST', '/v1/prunes/restore', 'long'],
+  'prune.start': ['POST', '/v1/prunes', 'long'],
+  backup: ['POST', '/v1/backup'],
 };

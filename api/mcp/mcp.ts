@@ -9,7 +9,7 @@ import type { Scope } from '../../store/keys/api-key.ts';
 import { allOperations } from '../operations/catalogue.ts';
 import { nounOf } from '../operations/names.ts';
 import { type Operation, shownSchema } from '../operations/operation.ts';
-import { overHttp, resultField } from '../operations/route.ts';
+import { contentField, overHttp, resultField } from '../operations/route.ts';
 
 const MODERN = '2026-07-28';
 const WITH_HANDSHAKE = ['2025-11-25', '2025-06-18', '2025-03-26'] as const;
@@ -109,7 +109,7 @@ async function resultOf(
 /** An operation whose result is a file is none of them. */
 async function toolsFor({ scopes }: McpCaller): Promise<readonly Operation[]> {
   return (await allOperations()).flatMap((declared) => {
-    const operation = resultField(declared) === undefined ? overHttp(declared) : null;
+    const operation = (resultField(declared) ?? contentField(declared)) === undefined ? overHttp(declared) : null;
     return operation !== null && (scopes.includes('admin') || scopes.includes(operation.scope)) ? [operation] : [];
   });
 }

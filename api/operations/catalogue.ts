@@ -3,6 +3,7 @@ import { methodOf, nounOf } from './names.ts';
 import type { CallOptions, Method, Operation } from './operation.ts';
 
 export const NOUNS = {
+  import: () => import('./import.ts'),
   key: () => import('./key.ts'),
   deadletters: () => import('./deadletters.ts'),
   schedule: () => import('./schedule.ts'),
@@ -40,6 +41,11 @@ export const NOUNS = {
   recipe: () => import('./recipe.ts'),
   rollout: () => import('./rollout.ts'),
   model: () => import('./model.ts'),
+  prune: () => import('./prune.ts'),
+  backup: () => import('./backup.ts'),
+  restore: () => import('./restore.ts'),
+  upgrade: () => import('./upgrade.ts'),
+  reset: () => import('./reset.ts'),
 } as const;
 
 type Modules = { readonly [N in keyof typeof NOUNS]: Awaited<ReturnType<(typeof NOUNS)[N]>> };

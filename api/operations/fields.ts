@@ -35,3 +35,7 @@ export const pairs = <S extends TSchema>(schema: S) =>
       return { [name]: Number(value) };
     },
   });
+
+/** What a bucket is opened with. */
+export const BUCKET_ACCESS =
+  'For S3 it takes AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and, for anything but AWS, AWS_ENDPOINT_URL.';

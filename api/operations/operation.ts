@@ -40,8 +40,10 @@ export type ReadContext = {
     readonly engines?: Readonly<Record<string, unknown>> | null;
   };
   readonly home: Home;
-  /** Where the databases of all projects are. */
-  readonly server: () => Promise<Pick<DatabaseOptions, 'home' | 'databaseUrl' | 'embedded'>>;
+  /** Where the databases of all projects are, and the project, where one is named. */
+  readonly server: () => Promise<Pick<DatabaseOptions, 'home' | 'databaseUrl' | 'embedded' | 'project'>>;
+  /** Asks the project, once its tables are up to date; null where there is none to ask. */
+  readonly inProject: <T>(ask: (db: Db) => Promise<T>) => Promise<T | null>;
   readonly version: string;
   /** Retries what can be repeated until the database, the broker and the disk allow it. */
   readonly patiently: Patiently;
@@ -53,7 +55,11 @@ export type ReadContext = {
   readonly signal: AbortSignal;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Brings the tables up to what the log holds now, where no projector does. */
-  readonly catchUp: () => Promise<unknown>;
+  readonly catchUp: (options?: {
+    readonly signal?: AbortSignal;
+    /** Called with the number of events that were applied so far. */
+    readonly onApplied?: (events: number) => void;
+  }) => Promise<unknown>;
   /** What the log outside the database records of itself, if there is one. */
   readonly topic: () => Promise<Topic | undefined>;
 };
@@ -133,6 +139,8 @@ type Declaration<I extends TObject, O extends TSchema, C extends boolean, R> = {
   readonly large?: true;
   /** It needs no project, ever or for such an input, so that the command opens none. */
   readonly alone?: true | ((input: InputOf<I>) => boolean);
+  /** True: it is about the folders of this machine, so that it is not there over HTTP. */
+  readonly here?: true;
   /** True: over HTTP its input is a body, also where it changes nothing. */
   readonly body?: true;
   /** True: agents ask it while they play, so over HTTP it answers from the tables as they are, with or without a projector. */
@@ -172,6 +180,8 @@ export type CallOptions = Partial<Pick<ReadContext, 'signal'>> & {
   readonly onProgress?: ReadContext['progress'];
   /** Of the client, in place of a file or folder that an operation writes: takes its bytes, of a folder a tar archive. */
   readonly onResult?: (bytes: Uint8Array) => unknown;
+  /** Of the client, in place of files that an operation reads: their content. */
+  readonly content?: Uint8Array | AsyncIterable<Uint8Array>;
 };
 
 /** How a program calls an operation: the type of a method of the library and of the client. */
@@ -202,6 +212,8 @@ export type Writing = {
   readonly repeated?: true;
   /** It is read from files of this machine; the command line knows how. A document is one file of YAML or JSON, `-` standard input. */
   readonly file?: 'job' | 'document' | 'stdin';
+  /** It names a format, for which the command line also takes a file of the user's own that has one. */
+  readonly ownFormat?: true;
   /** Where it is left out, it is the folder of the file of this field. */
   readonly folderOf?: string;
   /** What to do, where the file of a document cannot be read. */
@@ -209,9 +221,10 @@ export type Writing = {
   /**
    * It names a file or folder of the machine that does the work, which nobody may name over HTTP. `only`: there is no such field over
    * HTTP. `or name`: over HTTP it is a name. `result` and `results`: what the work writes into this file or folder is the answer over
-   * HTTP, as it is or as a tar archive; the output is in its header `troupe-output`.
+   * HTTP, as it is or as a tar archive; the output is in its header `troupe-output`. `content`: over HTTP the body of the request is the
+   * content of such a file, and the other fields stand in the query.
    */
-  readonly path?: 'only' | 'or name' | 'result' | 'results';
+  readonly path?: 'only' | 'or name' | 'result' | 'results' | 'content';
   /** The most that it may be over HTTP. */
   readonly most?: number;
 };

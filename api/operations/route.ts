@@ -15,18 +15,22 @@ export type Route = {
 const collectionOf = (noun: string): string =>
   `/v1/${noun.endsWith('s') ? noun : noun.endsWith('y') && !noun.endsWith('ey') ? `${noun.slice(0, -1)}ies` : `${noun}s`}`;
 
-/** The field whose file, or whose folder, is the answer over HTTP. */
-export const resultField = ({ input }: Operation) =>
-  Object.entries(input.properties)
-    .flatMap(([field, schema]) => {
-      const { path: kind } = writingOf(schema);
-      return kind === 'result' || kind === 'results' ? [{ field, kind }] : [];
-    })
-    .at(0);
+const fieldsOf = <K extends string>({ input }: Operation, ...kinds: readonly K[]) =>
+  Object.entries(input.properties).flatMap(([field, schema]) => {
+    const kind = kinds.find((one) => one === writingOf(schema).path);
+    return kind === undefined ? [] : [{ field, kind }];
+  });
 
-/** Long work over HTTP, unless it requests a job itself, or its result is the answer. */
+/** The field whose file, or whose folder, is the answer over HTTP. */
+export const resultField = (operation: Operation) => fieldsOf(operation, 'result', 'results').at(0);
+/** The field in place of whose files the body of a request over HTTP is read. */
+export const contentField = (operation: Operation) => fieldsOf(operation, 'content').at(0)?.field;
+
+/** Long work over HTTP, unless it requests a job itself, or its request or its answer is the content of a file. */
 export const isJob = (operation: Operation): boolean =>
-  operation.long !== undefined && !operation.requests && resultField(operation) === undefined;
+  operation.long !== undefined &&
+  !operation.requests &&
+  fieldsOf(operation, 'result', 'results', 'content').length === 0;
 
 const NAME = '^[^/\\\\\\u0000]*$';
 
@@ -35,6 +39,7 @@ export function overHttp(operation: Operation): Operation | null {
   const { properties, ...rest } = operation.input;
   const isThere = (name: string) => /^(or name)?$/.test(writingOf(properties[name]!).path ?? '');
   const required = (rest.required ?? []) as readonly string[];
+  if (operation.here) return null;
   if (required.some((name) => writingOf(properties[name]!).path === 'only')) return null;
   const named = (schema: TSchema) => {
     const { path, most } = writingOf(schema);

@@ -1,6 +1,7 @@
 /** What the demo begins with: a model with random weights, released, and the work of its teachers. */
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { recordCheckpoint } from '../../api/operations/checkpoints/record.ts';
 import { TroupeError } from '../../errors.ts';
 import { MODEL_SPEC } from '../../examples/coder-verifier/model-spec.ts';
 import { importFiles } from '../../ingest/files/import.ts';
@@ -10,7 +11,6 @@ import { waitProjected } from '../../store/projecting/positions.ts';
 import { newModelDirectory } from '../../trainer/model/model-directory.ts';
 import { wordTokenizer } from '../../trainer/model/tokens/tokenizer.ts';
 import type { Context } from '../context.ts';
-import { recordCheckpoint } from '../training/record-checkpoint.ts';
 import { VERSION } from '../version.ts';
 import { type DemoOptions, POLICY, VERIFIER } from './demo-plans.ts';
 

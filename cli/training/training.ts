@@ -4,6 +4,7 @@
  */
 import { freemem } from 'node:os';
 import { basename } from 'node:path';
+import { recordCheckpoint } from '../../api/operations/checkpoints/record.ts';
 import { type Config, loadConfig } from '../../config.ts';
 import { countText, EXIT, TroupeError } from '../../errors.ts';
 import { homeAt } from '../../store/server/home.ts';
@@ -31,7 +32,6 @@ import { type Flags, untilInterrupted } from '../command.ts';
 import { withContext } from '../context.ts';
 import { progressBar, say } from '../output.ts';
 import { VERSION } from '../version.ts';
-import { recordCheckpoint } from './record-checkpoint.ts';
 import { noteOf, printResult, speedometer, writeReport } from './training-summary.ts';
 
 /** The value of --lora; no targets: every linear map of a layer. */

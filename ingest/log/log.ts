@@ -18,7 +18,7 @@ export type PrunedKey = { readonly pruned: string };
 export const prunedRefusal = ({ pruned }: PrunedKey): Refusal => ({
   code: 'pruned',
   field: '',
-  expected: `an event about something that is in the database; \`troupe prune --restore ${pruned}\` brings this back`,
+  expected: `an event about something that is in the database; \`troupe prune restore ${pruned}\` brings this back`,
   got: `one about what was pruned into ${pruned}`,
 });
 

@@ -119,27 +119,26 @@ export async function partitionLags(
 
 /**
  * Waits until everything that is in the log now is in the tables; a projector that gathers more then goes on at once.
- * @throws TroupeError `busy` when the tables have not caught up within `timeoutMs`.
+ * @throws TroupeError `busy` when nothing was applied for `timeoutMs`.
  */
 export async function waitProjected(
   db: Session,
   { timeoutMs = 60_000, log }: { readonly timeoutMs?: number; readonly log?: EventLog } = {},
 ): Promise<Record<string, number>> {
-  const deadline = performance.now() + timeoutMs;
   const outer = (await log?.partitions?.()) ?? [];
-  await untilNone(deadline, timeoutMs, async () =>
+  await untilNone(timeoutMs, async () =>
     outer.length === 0 ? 0 : (await partitionLags(db, log!.name, outer)).reduce((sum, one) => sum + one.lag, 0),
   );
   const wanted = await logPositions(db);
   let asked = false;
-  await untilNone(deadline, timeoutMs, async () => {
+  await untilNone(timeoutMs, async () => {
     const behind = await lag(db, wanted);
     if (behind > 0 && !asked) await notify(db, LOG_CHANNEL, AT_ONCE);
     asked = true;
     return behind;
   });
   const left = await pendingNow(db);
-  await untilNone(deadline, timeoutMs, async () => (await pendingNow(db)).filter((one) => left.includes(one)).length);
+  await untilNone(timeoutMs, async () => (await pendingNow(db)).filter((one) => left.includes(one)).length);
   return wanted;
 }
 
@@ -151,14 +150,18 @@ async function pendingNow(db: Session): Promise<readonly string[]> {
   return rows.map(({ one }) => one);
 }
 
-async function untilNone(deadline: number, timeoutMs: number, behindNow: () => Promise<number>): Promise<void> {
+async function untilNone(timeoutMs: number, behindNow: () => Promise<number>): Promise<void> {
+  let least = Number.POSITIVE_INFINITY;
+  let deadline = 0;
   for (let pause = 2; ; pause = Math.min(50, pause * 1.5)) {
     const behind = await behindNow();
     if (behind === 0) return;
+    if (behind < least) deadline = performance.now() + timeoutMs;
+    least = Math.min(least, behind);
     if (performance.now() > deadline) {
       throw new TroupeError(
         'busy',
-        `The tables are still ${behind} events behind the log after ${timeoutMs / 1000} s; is \`troupe run project\` running?`,
+        `The tables are ${behind} events behind the log, and none was applied for ${timeoutMs / 1000} s; is \`troupe run project\` running?`,
       );
     }
     await new Promise((resolve) => setTimeout(resolve, pause));

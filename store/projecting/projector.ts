@@ -296,8 +296,11 @@ export async function movePositions(tx: Session, projection: string, { events, d
   );
 }
 
-/** Applies everything that is in the log now. Returns how many events were applied. */
-export async function projectAll(db: Db, options: ProjectorOptions = {}): Promise<number> {
+/** Applies everything that is in the log now. Returns how many events were applied, of which `onApplied` is told after each batch. */
+export async function projectAll(
+  db: Db,
+  options: ProjectorOptions & { readonly onApplied?: (events: number) => void } = {},
+): Promise<number> {
   // A projector without work does not wait for others.
   if (options.projection === undefined && (await lag(db)) === 0 && !(await hasPending(db))) return 0;
   const { next } = batches(db, options);
@@ -306,6 +309,7 @@ export async function projectAll(db: Db, options: ProjectorOptions = {}): Promis
     const { applied } = await next();
     if (applied === 0) return total;
     total += applied;
+    options.onApplied?.(total);
   }
 }
 

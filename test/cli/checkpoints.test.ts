@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, rmdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { bestSpec } from '../../cli/commands/checkpoints-move.ts';
+import { bestOf } from '../../api/operations/checkpoints/best.ts';
 import {
   loadCheckpoint,
   pointLatest,
@@ -76,7 +76,9 @@ describe('checkpoints of a folder', () => {
       { checkpoint_id: saved[1]!.id, found: true, step: 20 },
       { checkpoint_id: saved[0]!.id, found: true, step: 10 },
     ]);
-    expect(await json('verify', saved[0]!.dir)).toMatchObject({ checkpoint_id: saved[0]!.id, sound: true });
+    expect(await json('verify', saved[0]!.dir)).toMatchObject({
+      ...{ sound: true, checkpoints: [{ checkpoint_id: saved[0]!.id, fault: null }] },
+    });
     const unknown = await at.run(['checkpoints', 'show', '0123456789abcdef', '--json']);
     expect([unknown.code, document(unknown).error.code]).toEqual([1, 'not_found']);
     expect((await at.run(['checkpoints', 'latest', path('nowhere')])).code).toBe(1);
@@ -147,11 +149,11 @@ describe('checkpoints of a folder', () => {
   }, 60_000);
 
   it('--keep-best takes the smallest loss and the greatest of anything else, unless :min or :max is given', () => {
-    expect(bestSpec('held_out_loss')).toEqual({ metric: 'held_out_loss', mode: 'min' });
-    expect(bestSpec('accuracy')).toEqual({ metric: 'accuracy', mode: 'max' });
-    expect(bestSpec('loss:max')).toEqual({ metric: 'loss', mode: 'max' });
+    expect(bestOf('held_out_loss')).toEqual({ metric: 'held_out_loss', mode: 'min' });
+    expect(bestOf('accuracy')).toEqual({ metric: 'accuracy', mode: 'max' });
+    expect(bestOf('loss:max')).toEqual({ metric: 'loss', mode: 'max' });
     for (const wrong of ['', ':min', 'loss:best', 'a:b:min'])
-      expect(() => bestSpec(wrong), wrong).toThrow(/--keep-best/);
+      expect(() => bestOf(wrong), wrong).toThrow('should be METRIC, METRIC:min or METRIC:max');
   });
 });
 
@@ -166,7 +168,8 @@ describe('checkpoints in a bucket', () => {
     mkdirSync(adapter);
     const last = await at.run(['checkpoints', 'push', saved[2]!.dir, address, '--json']);
     rmdirSync(adapter);
-    expect([document(last).adapter, last.err]).toEqual([adapter, expect.stringContaining(`${adapter}, the adapter`)]);
+    const { adapter: left, warnings } = document(last);
+    expect([left, warnings]).toEqual([adapter, [expect.stringContaining(`${adapter}, the adapter`)]]);
     expect(bucket.held.get('agents/coder/latest')!.content.toString()).toBe(`${saved[1]!.id}\n`);
     const pulled = await json('pull', address, path('back'), '--latest');
     expect(pulled).toMatchObject({ checkpoint_id: saved[1]!.id, latest: true });

@@ -47,6 +47,7 @@ describe('commands that record and look', () => {
       tool_calls: 0,
       feedback: 0,
       errors: [],
+      stays_open: [],
     });
     expect(Object.keys(events).sort()).toEqual(['accepted', 'duplicates', 'received', 'rejected']);
     expect(events.received).toBe(events.accepted);

@@ -61,10 +61,10 @@ describe('troupe prune', () => {
     const file = [...bucket.held.keys()].find((key) => key.startsWith(uri.slice(10)) && key.endsWith('.parquet'))!;
     const whole = bucket.held.get(file)!;
     bucket.held.set(file, { ...whole, content: whole.content.subarray(0, -1) });
-    expect(await at.run(['prune', '--restore', uri])).toMatchObject({ code: 1, err: expect.stringContaining(file) });
+    expect(await at.run(['prune', 'restore', uri])).toMatchObject({ code: 1, err: expect.stringContaining(file) });
     bucket.held.set(file, whole);
-    expect(await at.run(['prune', '--restore', 's3://cold/nothing'])).toMatchObject({ code: 1 });
-    const back = await json('prune', '--restore', 's3://cold/troupe');
+    expect(await at.run(['prune', 'restore', 's3://cold/nothing'])).toMatchObject({ code: 1 });
+    const back = await json('prune', 'restore', 's3://cold/troupe');
     expect(back).toMatchObject({ archives: [{ uri, left_out: 0 }] });
     expect(events - back.events).toBeGreaterThan(0);
     expect(await json('reconcile')).toMatchObject({ ok: true });

@@ -27,6 +27,7 @@ describe('troupe prune', () => {
   it('wants to know what, asks before it does it, and says with --dry-run how much it would be', async () => {
     for (const args of [
       ['--older-than', 'long'],
+      ['--limit', '9'],
       ['--older-than', '9d', '--restore', 'x'],
       ['--older-than', '9d'],
     ])
@@ -35,12 +36,14 @@ describe('troupe prune', () => {
     expect(await json('prune', '--older-than', '30d', '--dry-run', ...some)).toEqual({
       ...{
         before: expect.any(String),
+        dry_run: true,
         groups: 2,
         episodes: 8,
         archived: 0,
         events: expect.any(Number),
         bytes: expect.any(Number),
       },
+      ...{ archives: [], artifacts: 0, changed: 0, warnings: [] },
     });
     expect(existsSync(archives)).toBe(false);
   });
@@ -58,7 +61,7 @@ describe('troupe prune', () => {
     expect(document(again).errors[0]).toMatchObject({ code: 'pruned', expected: expect.stringContaining(uri) });
     expect(await json('lineage', 'sum-0')).toMatchObject({ pruned: [{ uri, episodes: 1, first_episode_id: 'sum-0' }] });
     expect(await json('reconcile')).toMatchObject({ ok: true, orphans: {} });
-    expect(await json('prune', '--restore', archives)).toMatchObject({
+    expect(await json('prune', 'restore', archives)).toMatchObject({
       episodes: 16,
       archives: [{ uri, left_out: 0 }],
     });
@@ -75,7 +78,7 @@ describe('troupe prune', () => {
     expect(ended.err).toContain('NOT erased');
     renameSync(`${archives}-away`, archives);
     expect(await json('erase', '--episode', 'sum-3', '--yes')).toMatchObject({ archives: [{ rewritten: true }] });
-    await at.run(['prune', '--restore', archives]);
+    await at.run(['prune', 'restore', archives]);
     rmSync(archives, { recursive: true });
   });
 });

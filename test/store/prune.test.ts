@@ -166,7 +166,7 @@ describe('pruning', () => {
       refused,
       ...anEpisode('b').map(() => 'accepted'),
     ]);
-    expect(prunedRefusal(refused).expected).toContain(`troupe prune --restore ${refused.pruned}`);
+    expect(prunedRefusal(refused).expected).toContain(`troupe prune restore ${refused.pruned}`);
 
     await db.query(
       `insert into troupe.logs (log, name, partitions) values (1, 'kafka:t', 1);

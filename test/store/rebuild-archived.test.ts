@@ -149,7 +149,7 @@ describe('a rebuild with archives', () => {
     const refused = async (code: string) => {
       await expect(again({ archived: true })).rejects.toMatchObject({
         ...{ code, message: expect.stringContaining(uri) },
-        detail: { hint: expect.stringMatching(/prune --restore PLACE.*without --archived/) },
+        detail: { hint: expect.stringMatching(/prune restore PLACE.*without --archived/) },
       });
       expect([await checksum(db), await inTables()]).toEqual([pruned, []]);
       await sound();

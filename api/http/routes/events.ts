@@ -76,7 +76,10 @@ export function eventRoutes(
       const type = mediaType(request.headers, TYPES);
       const bytes = await inflate(request.body ?? Buffer.alloc(0), request.headers, bodyLimit);
       const items = recordsOf(type, bytes).map(readRecord);
-      if (request.identity !== null) refuseBeyond(request.identity, items);
+      refuseBeyond(
+        request.identity,
+        items.flatMap(({ decoded }) => decoded.event ?? []),
+      );
       const answers = await ingestion.take('http', items);
       const summary = summaryOf(answers, verbose);
       return reply.code(summary.rejected === 0 ? 200 : 207).send(summary);
@@ -95,16 +98,17 @@ function scopeOfEvent({ name, key }: Pick<Event, 'name' | 'key'>): Scope | null 
   return ABOUT_TRAINING.test(name) || (amends && KEYS_ABOUT_TRAINING.test(key)) ? 'train' : null;
 }
 
-/** Throws `scope_missing` for a request with an event for which the key has no scope; nothing of it is taken then. */
-function refuseBeyond({ scopes }: Identity, items: readonly IngestItem[]): void {
-  if (scopes.includes('admin')) return;
-  for (const { decoded, id } of items) {
-    const scope = decoded.event ? scopeOfEvent(decoded.event) : null;
+/** @throws TroupeError `scope_missing` where there is an event for which the key has no scope; none of them is taken then */
+export function refuseBeyond(identity: Identity | null, events: readonly Event[]): void {
+  if (identity === null || identity.scopes.includes('admin')) return;
+  const { scopes } = identity;
+  for (const event of events) {
+    const scope = scopeOfEvent(event);
     if (scope === null || scopes.includes(scope)) continue;
-    throw new TroupeError('scope_missing', `The event ${got(id)} needs a key with the scope ${scope} too.`, {
+    throw new TroupeError('scope_missing', `The event ${got(event.id)} needs a key with the scope ${scope} too.`, {
       expected: `ingest, ${scope}`,
       got: scopes.join(', '),
-      hint: 'Nothing of this request was taken; send the other events without it.',
+      hint: 'It and the events beside it were not taken; send the others without it.',
     });
   }
 }

@@ -1,6 +1,6 @@
 /** The routes of all operations: input from path, query and body; the output as it is. */
 import { Readable } from 'node:stream';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
 import { type TObject, Type } from 'typebox';
 import { TroupeError } from '../../../errors.ts';
 import { createRedactor } from '../../../ingest/events/redact.ts';
@@ -11,11 +11,13 @@ import { requestOperation } from '../../operations/job.ts';
 import { nounOf, OUTPUT_HEADER } from '../../operations/names.ts';
 import { type ChangeContext, type Operation, shownSchema } from '../../operations/operation.ts';
 import { inputOf, perform } from '../../operations/perform.ts';
-import { performForBytes } from '../../operations/result-bytes.ts';
-import { isJob, overHttp, type Route, resultField, routeOf } from '../../operations/route.ts';
+import { performForBytes, performOnBytes } from '../../operations/result-bytes.ts';
+import { contentField, isJob, overHttp, type Route, resultField, routeOf } from '../../operations/route.ts';
 import { JSON_TYPE, readJson } from '../checked-body.ts';
+import type { Identity } from '../key-ring.ts';
 import { documented, type RouteDoc } from '../openapi.ts';
 import { queryValues } from '../query.ts';
+import { refuseBeyond } from './events.ts';
 
 type ServerContext = Pick<ChangeContext, 'db' | 'log' | 'artifacts' | 'book' | 'project'> & Partial<ChangeContext>;
 
@@ -30,6 +32,7 @@ const CATCH_UP_MS = 10_000;
 /** The context of operations over HTTP. */
 export const operationContext = (served: ServerContext): ChangeContext => ({
   reader: async () => null,
+  inProject: (ask) => ask(served.db),
   settings: { notify: null, judge: null, close_after: 1800 },
   home: homeAt('.troupe'),
   version: '',
@@ -74,15 +77,22 @@ export function operationRoutes(
     const { answer, ...ownDoc } = own[declared.name] ?? {};
     const rest = withoutPath(operation.input, route);
     const asked = operation.live ? { ...context, catchUp: async () => {} } : context;
-    app.route<{ Params: Record<string, string> }>({
+    const isContent = contentField(declared) !== undefined;
+    const handled: RouteOptions = {
       method: route.method,
       url: route.url,
       ...documented({ ...docOf(declared, operation, route, rest), ...ownDoc }),
       handler: async (request, reply) => {
-        const given = route.method === 'POST' ? await bodyOf(request) : queryValues(request.query, rest);
+        const isBody = route.method === 'POST' && !isContent;
+        const given = isBody ? await bodyOf(request) : queryValues(request.query, rest);
         const by = request.identity?.key ?? asked.by;
-        const input = { ...(given as object), ...inPathOf(operation, request.params) };
+        const input = { ...(given as object), ...inPathOf(operation, request.params as Record<string, string>) };
         if (answer !== undefined) return answer(inputOf(operation, input), request, reply);
+        if (isContent) {
+          const context = { ...asked, by, log: within(request.identity, asked.log), signal: goneSignal(reply) };
+          const content = (request.body as Readable | undefined) ?? Readable.from([]);
+          return performOnBytes(declared, context, { allowed: operation, given: input, content });
+        }
         if (written !== undefined) {
           const context = { ...asked, by, signal: goneSignal(reply) };
           const { output, result } = await performForBytes(declared, context, { allowed: operation, given: input });
@@ -96,9 +106,25 @@ export function operationRoutes(
           .header('location', `/v1/jobs/${encodeURIComponent(job.job_id)}`)
           .send(job);
       },
-    });
+    };
+    if (!isContent) app.route(handled);
+    else
+      void app.register(async (streaming) => {
+        streaming.removeAllContentTypeParsers();
+        streaming.addContentTypeParser('*', (_request, body, done) => done(null, body));
+        streaming.route(handled);
+      });
   }
 }
+
+/** The log, for events for which the key has the scope. */
+const within = (identity: Identity | null, log: ChangeContext['log']): ChangeContext['log'] => ({
+  ...log,
+  append: async (events) => {
+    refuseBeyond(identity, events);
+    return log.append(events);
+  },
+});
 
 const typeOf = (kind: string): string => (kind === 'results' ? 'application/x-tar' : 'application/octet-stream');
 
@@ -148,16 +174,18 @@ function docOf(declared: Operation, operation: Operation, { method, inPath }: Ro
     ...(notes === undefined ? {} : { description: notes }),
     tag: nounOf(operation),
     scope,
-    ...(method === 'POST'
-      ? {
-          body: {
-            types: [...JSON_TYPE],
-            schema,
-            examples: bodies,
-            required: (schema.required as readonly string[]).length > 0,
-          },
-        }
-      : { query: schema }),
+    ...(contentField(declared) !== undefined
+      ? { query: schema, body: { types: ['application/octet-stream'], schema: Type.Unknown() } }
+      : method === 'POST'
+        ? {
+            body: {
+              types: [...JSON_TYPE],
+              schema,
+              examples: bodies,
+              required: (schema.required as readonly string[]).length > 0,
+            },
+          }
+        : { query: schema }),
     ...(large === undefined ? {} : { large }),
     ...(isJob(declared) ? { headers: IDEMPOTENCY } : {}),
     answers: isJob(declared)

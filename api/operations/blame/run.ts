@@ -105,7 +105,7 @@ export async function annotated(
       askOf: (spec) => chatEndpoint(spec, env),
       wait: (ms, signal) => sleep(ms, undefined, { signal }).catch(() => {}),
       signal,
-      caughtUp: catchUp,
+      caughtUp: () => catchUp(),
     },
     async (done, { episodes = 0 }) => progress(done, episodes),
   );

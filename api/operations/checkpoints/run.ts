@@ -1,8 +1,9 @@
 /** What operations on checkpoints do. */
 import { query, sql } from '../../../store/db/query.ts';
 import { erasuresOf } from '../../../store/keep/marks.ts';
+import { checkpointAt } from '../checkpoint-places.ts';
 import { columns, type FilteredPage, filteredList } from '../filtered-list.ts';
-import type { ReadContext } from '../operation.ts';
+import type { ChangeContext, ReadContext } from '../operation.ts';
 
 const CHECKPOINTS = {
   rows: 'traj.checkpoints',
@@ -31,4 +32,10 @@ export async function list({ db }: ReadContext, { all, ...asked }: FilteredPage 
   const ids = page.items.map(({ checkpoint_id: id }) => id);
   const marks = await erasuresOf(db, 'checkpoint', ids);
   return { ...page, items: page.items.map((one) => ({ ...one, erasures: marks.get(one.checkpoint_id) ?? null })) };
+}
+
+/** Records one that lies in a folder. */
+export async function add(context: ChangeContext, asked: { readonly checkpoint: string; readonly policy: string }) {
+  const { recordCheckpoint } = await import('./record.ts');
+  return recordCheckpoint(context, checkpointAt(context.home, asked.checkpoint), asked.policy);
 }

@@ -15,7 +15,7 @@ export async function show(
   const [message, hint] = pruned
     ? [
         `Episode ${got(episode)} was pruned into ${pruned.uri}.`,
-        `\`troupe prune --restore ${pruned.uri}\` brings it back; \`troupe rebuild --archived\` shows it while it stays there.`,
+        `\`troupe prune restore ${pruned.uri}\` brings it back; \`troupe rebuild --archived\` shows it while it stays there.`,
       ]
     : [`There is no episode ${got(episode)}.`, '`troupe episodes` lists them; new events take a moment to appear.'];
   throw new TroupeError('not_found', message, { field: 'episode', got: got(episode), hint });

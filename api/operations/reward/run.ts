@@ -20,7 +20,7 @@ export async function reward(
     {
       scorers,
       scoring: { post: postJson(), env: programEnv(env, []), keys: env, hide: (text) => text },
-      caughtUp: catchUp,
+      caughtUp: () => catchUp(),
     },
     async (done, { of = 0 }) => progress(done, of),
     signal,

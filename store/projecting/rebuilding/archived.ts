@@ -64,7 +64,7 @@ async function manifestOf(files: ArchiveFiles, sha256: string | null): Promise<A
 /** The same error, with what to do. */
 function unread(error: unknown, { uri }: ArchiveFiles): unknown {
   if (!(error instanceof TroupeError)) return error;
-  const hint = `Nothing was changed. Put the archive back to ${uri}, or, where it lies elsewhere now, bring its episodes back with \`troupe prune --restore PLACE\`. Without them: \`troupe prune\` takes them out of the tables, and \`troupe rebuild\` without --archived leaves them out.`;
+  const hint = `Nothing was changed. Put the archive back to ${uri}, or, where it lies elsewhere now, bring its episodes back with \`troupe prune restore PLACE\`. Without them: \`troupe prune\` takes them out of the tables, and \`troupe rebuild\` without --archived leaves them out.`;
   return new TroupeError(error.code, error.message, { hint, cause: error });
 }
 

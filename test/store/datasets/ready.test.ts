@@ -59,7 +59,7 @@ describe.skipIf(!data)('published logs (TROUPE_DATA names their folder)', () => 
     database = await freshDatabase();
     folder = mkdtempSync(join(tmpdir(), 'troupe-recipes-'));
     project = await openProject({ home: join(folder, 'home'), databaseUrl: database.url });
-    await project.import(['tau-bench', 'who-and-when'].map((name) => join(data, 'data', name)));
+    await project.import({ paths: ['tau-bench', 'who-and-when'].map((name) => join(data, 'data', name)) });
     await project.judge({ methods: READY.flatMap(({ judge }) => (judge === null ? [] : parseMethods(judge))) });
     const options = { directory: join(folder, 'datasets'), codeVersion: 'test' };
     for (const { name, text } of READY) frozen.set(name, await freeze(database.db, readRecipe(text), options));

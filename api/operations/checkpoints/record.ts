@@ -1,11 +1,11 @@
 /** Checkpoints that were trained by hand, recorded so that release, checkpoints and lineage know them. */
 import { resolve } from 'node:path';
-import { hashId } from '../../ingest/events/json.ts';
-import { appendOwn } from '../../ingest/log/own-event.ts';
-import type { Db } from '../../store/db/pool.ts';
-import { anyOf, query, rowsOf, sql } from '../../store/db/query.ts';
-import { latestCheckpoint, verifyCheckpoint } from '../../trainer/model/checkpoints/checkpoint.ts';
-import type { Context } from '../context.ts';
+import { hashId } from '../../../ingest/events/json.ts';
+import { appendOwn } from '../../../ingest/log/own-event.ts';
+import type { Db } from '../../../store/db/pool.ts';
+import { anyOf, query, rowsOf, sql } from '../../../store/db/query.ts';
+import { latestCheckpoint, verifyCheckpoint } from '../../../trainer/model/checkpoints/checkpoint.ts';
+import type { ChangeContext } from '../operation.ts';
 
 export type RecordedCheckpoint = {
   readonly checkpoint_id: string;
@@ -22,7 +22,7 @@ export type RecordedCheckpoint = {
  * @throws TroupeError `not_found` and `checkpoint_damaged`
  */
 export async function recordCheckpoint(
-  { db, log, now, catchUp }: Pick<Context, 'db' | 'log' | 'now' | 'catchUp'>,
+  { db, log, now, catchUp }: Pick<ChangeContext, 'db' | 'log' | 'now' | 'catchUp'>,
   dir: string,
   policy: string | null,
 ): Promise<RecordedCheckpoint> {

@@ -1,9 +1,9 @@
 /** Where a backup lies, as commands name it: a file, or an object `s3://BUCKET/KEY`. */
 import type { Readable } from 'node:stream';
-import { TroupeError } from '../errors.ts';
-import { type BackupTarget, fileTarget } from '../store/server/backup/backup.ts';
-import { type BackupSource, fileSource } from '../store/server/backup/restore.ts';
-import type { Objects } from '../trainer/model/checkpoints/object-store.ts';
+import { TroupeError } from '../../errors.ts';
+import { type BackupTarget, fileTarget } from '../../store/server/backup/backup.ts';
+import { type BackupSource, fileSource } from '../../store/server/backup/restore.ts';
+import type { Objects } from '../../trainer/model/checkpoints/object-store.ts';
 
 /** A part of an upload, and of a download. */
 const PART_BYTES = 16 * 1024 * 1024;
@@ -47,7 +47,7 @@ async function objectAt(place: string): Promise<{ readonly objects: Objects; rea
   const [, bucket, key] = /^s3:\/\/([^/]+)\/(.*[^/])$/.exec(place) ?? [];
   if (bucket === undefined || key === undefined)
     throw new TroupeError('usage', `${place} is no place for a backup; expected a file, or s3://BUCKET/KEY.`);
-  const { objectAccess, openObjects } = await import('../trainer/model/checkpoints/object-store.ts');
+  const { objectAccess, openObjects } = await import('../../trainer/model/checkpoints/object-store.ts');
   return { objects: await openObjects(bucket, objectAccess(process.env)), key };
 }
 

@@ -1,0 +1,28 @@
+/** A home that is not needed any more. */
+import { Type } from 'typebox';
+import { defaulted, operation } from './operation.ts';
+
+const does = () => import('./reset/run.ts');
+
+export const reset = operation({
+  name: 'reset',
+  about: 'delete a home: its embedded database, datasets, checkpoints, artifacts and archives',
+  notes: 'It refuses while anything works on the home. What Troupe did not put there stays.',
+  examples: [{}, { dry_run: true }],
+  input: Type.Object(
+    { dry_run: defaulted(Type.Boolean({ description: 'say what would be deleted, and delete nothing' }), false) },
+    { additionalProperties: false },
+  ),
+  output: Type.Object({
+    home: Type.String(),
+    there: Type.Boolean({ description: 'false: there was no such home' }),
+    removed: Type.Boolean(),
+  }),
+  scope: 'admin',
+  changes: true,
+  alone: true,
+  here: true,
+  confirm: async () => (await does()).question,
+  run: async () => (await does()).reset,
+  text: async () => (await does()).text,
+});
