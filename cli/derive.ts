@@ -34,9 +34,6 @@ type Shape = {
 /** Fields that are read from several files. */
 const JOB_FILES = () => import('./job-file.ts');
 
-/** How long what was interrupted may take to end. */
-const LATE_MS = 5000;
-
 /** Adds the commands of a noun. */
 export async function addOperations(program: Command, noun: string): Promise<Command> {
   const group = program.command(noun);
@@ -160,7 +157,7 @@ async function printLines(operation: Operation, context: ChangeContext, given: o
   return EXIT.done;
 }
 
-/** Long work shows a bar, and ends with the first Ctrl-C. */
+/** Long work shows a bar, and ends with the first Ctrl-C, once a step of it that cannot be stopped is done. */
 async function showing(
   operation: Operation,
   context: ChangeContext,
@@ -171,11 +168,7 @@ async function showing(
   const bar = progressBar(operation.long, flags);
   const signal = untilInterrupted();
   const watched = { ...context, progress: bar.update, say: (text: string) => remark(flags, text), signal };
-  return perform(operation, watched, input).finally(() => {
-    bar.stop();
-    // A step of a training cannot be stopped, and does not hold up the end.
-    if (signal.aborted) setTimeout(() => process.exit(), LATE_MS).unref();
-  });
+  return perform(operation, watched, input).finally(bar.stop);
 }
 
 /** What reads alone does not load what the log needs. */

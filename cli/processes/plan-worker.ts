@@ -91,11 +91,11 @@ export async function workOnRun(
     await watch(context, run, interrupted, say);
   } finally {
     stop.abort();
-    const ended = Promise.all([working, projecting]).then(() => true);
-    if (!(await Promise.race([ended, sleep(GRACE_MS, false, { ref: false })]))) {
-      // A training step cannot be stopped; its job has another token by then, so nothing it still does counts.
+    const ended = Promise.all([working, projecting]);
+    // A training step cannot be stopped: it ends, and finds that its job is held by nobody.
+    if ((await Promise.race([ended, sleep(GRACE_MS, null, { ref: false })])) === null)
       await handBack(db, worker).catch(() => []);
-    }
+    await ended;
   }
 }
 

@@ -3,12 +3,15 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { connect } from '../../api/client/client.ts';
 import { operationContext } from '../../api/http/routes/operations.ts';
 import { operationHandler } from '../../api/operations/job.ts';
+import { appendOwn } from '../../ingest/log/own-event.ts';
 import { runJobs } from '../../store/queue/jobs/worker.ts';
 import { type TestApp, testApp } from './support/app.ts';
 
 let at: TestApp;
+let url: string;
 beforeAll(async () => {
   at = await testApp();
+  url = await at.app.listen({ host: '127.0.0.1', port: 0 });
 });
 afterAll(() => at.close());
 
@@ -38,6 +41,22 @@ it('an input that does not fit is refused before there is a job', async () => {
   expect([statusCode, JSON.parse(body).field]).toEqual([400, 'archived']);
 });
 
+it('the client calls onProgress with what the job reports', async () => {
+  const seen: unknown[][] = [];
+  const gone = new AbortController();
+  const asked = connect({ url }).rebuild({}, { onProgress: (...at) => seen.push(at), signal: gone.signal });
+  const newest = `select job_id from troupe.job_queue where kind = 'operation' order by requested_at desc limit 1`;
+  const before = (await at.db.query<{ job_id: string }>(newest)).rows[0]?.job_id;
+  await expect.poll(async () => (await at.db.query<{ job_id: string }>(newest)).rows[0]?.job_id).not.toBe(before);
+  const { job_id } = (await at.db.query<{ job_id: string }>(newest)).rows[0]!;
+  const data = { job_id, step: 0, metrics: { done: 3, total: 7 } };
+  await appendOwn(at.parts.log, [{ name: 'job.progressed', source: '/test', id: 'p', time: null, data }]);
+  await at.project();
+  await expect.poll(() => seen).toContainEqual([3, 7]);
+  gone.abort();
+  await expect(asked).rejects.toMatchObject({ code: 'unreachable' });
+});
+
 it('a job says its state, and the client waits for its result', async () => {
   const { headers } = await ask({}, 'looked at');
   const waiting = (await at.app.inject(String(headers.location))).json();
@@ -52,7 +71,6 @@ it('a job says its state, and the client waits for its result', async () => {
     pollMs: 20,
   });
   try {
-    const url = await at.app.listen({ host: '127.0.0.1', port: 0 });
     expect(await connect({ url }).rebuild()).toMatchObject({ left_out: 0, not_judged: [] });
   } finally {
     stop.abort();

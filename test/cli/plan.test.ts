@@ -347,4 +347,32 @@ describe('plans: from recorded episodes to a released checkpoint', () => {
     },
     SLOW,
   );
+
+  it(
+    'a first Ctrl-C ends a run after the step that is being trained and hands its job back; a second one ends it at once',
+    async () => {
+      const { solver } = plan('endless').policies;
+      const endless = plan('endless', {
+        policies: { solver: { ...solver, train: { ...solver.train, steps: 1_000_000 } } },
+      });
+      const file = written('endless', endless);
+      const training = async () => {
+        const { rows } = await database.db.query<{ state: string }>(
+          `select state from troupe.job_queue where kind = 'sft' and spec::text like '%1000000%'`,
+        );
+        return rows.map(({ state }) => state);
+      };
+      for (const signals of [1, 2]) {
+        const running = at.start(['plan', 'run', file]);
+        await expect.poll(training, { timeout: 60_000 }).toEqual(['running']);
+        running.child.kill('SIGINT');
+        if (signals === 2) setTimeout(() => running.child.kill('SIGINT'), 500);
+        const { code, err } = await running.ended;
+        expect([code, err.includes('was interrupted')]).toEqual([130, signals === 1]);
+        // Nobody was left to hand it back; the next run on this machine takes it.
+        expect(await training()).toEqual([signals === 1 ? 'waiting' : 'running']);
+      }
+    },
+    SLOW,
+  );
 });
