@@ -201,7 +201,10 @@ it('every operation is named as its file and its export, and its examples fit it
     expect(Object.entries(module).map(([name, one]) => [nounOf(one), methodOf(one) || noun, name])).toEqual(
       Object.keys(module).map((name) => [noun, name, name]),
     );
-    for (const one of await operationsOf(noun)) for (const example of one.examples) inputOf(one, example);
+    for (const one of await operationsOf(noun)) {
+      expect([one.name, one.about]).toEqual([one.name, expect.stringMatching(/^[a-z].*[^.]$/s)]);
+      for (const example of one.examples) inputOf(one, example);
+    }
   }
 });
 

@@ -8,7 +8,6 @@ const paths = (description: string) => Type.Array(Type.String(), { description }
 
 export const backup = operation({
   name: 'backup',
-  about: 'copy a project, with the files of its home, into one file while it runs',
   notes: `All tables of the project as of one moment, and the datasets, checkpoints, artifacts, archives and benchmarks of the home. Nothing has to be stopped. The file holds all that was recorded and the hashes of API keys: keep it where the home may be kept. Not in it: other projects, checkpoints and archives in S3, and events in Kafka that no projector has read. ${BUCKET_ACCESS}`,
   examples: [{ file: 'troupe.tar.gz' }, { file: 's3://backups/troupe/monday.tar.gz' }],
   input: Type.Object(

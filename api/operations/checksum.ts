@@ -4,7 +4,6 @@ import { operation } from './operation.ts';
 
 export const checksum = operation({
   name: 'checksum',
-  about: 'print a SHA-256 for each table of facts and judgements',
   notes: 'The same facts have the same sums, in whatever order and in however many parts they came.',
   examples: [{}],
   input: Type.Object({}, { additionalProperties: false }),

@@ -9,7 +9,6 @@ const Side = Type.Object({}, { additionalProperties: true });
 
 export const compare = operation({
   name: 'compare',
-  about: 'compare two checkpoints, models or teams on the tasks that both attempted',
   notes:
     'Only tasks that both tried count; an interval is over tasks (bootstrap), since attempts at one task are alike.',
   examples: [

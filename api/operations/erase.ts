@@ -9,7 +9,6 @@ const id = (description: string) =>
 
 export const erase = operation({
   name: 'erase',
-  about: 'erase the text of an episode or a person, and list what used it',
   notes:
     'Ids, kinds, counts and order stay; text, arguments, outputs and token ids go, and the same events are refused when they come again. Datasets and checkpoints that used it are marked (view traj.erasures); the files of the datasets are removed. Over HTTP and in the library nothing asks for confirmation. The command ends with 1 where an archive still holds it.',
   examples: [

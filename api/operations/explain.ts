@@ -5,7 +5,6 @@ import { query, timeout } from './sql/fields.ts';
 
 export const explain = operation({
   name: 'explain',
-  about: 'show how PostgreSQL would run a query, without running it',
   examples: [{ sql: "select * from traj.steps where agent = 'solver'" }],
   input: Type.Object({ sql: query, timeout_ms: timeout }, { additionalProperties: false }),
   output: Type.Object({ plan: Type.Array(Type.String(), { description: 'its lines' }) }),

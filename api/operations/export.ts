@@ -4,7 +4,6 @@ import { defaulted, local, operation, written } from './operation.ts';
 
 const exported = operation({
   name: 'export',
-  about: 'write the log, or episodes in a two-way format, as JSON lines',
   examples: [{ out: 'events.jsonl' }, { format: 'openai-chat', episode: ['run-1'] }],
   input: Type.Object(
     {

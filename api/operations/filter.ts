@@ -4,7 +4,6 @@ import { operation, position } from './operation.ts';
 
 export const filter = operation({
   name: 'filter',
-  about: 'show a filter of recipes as a JSON tree and as SQL',
   examples: [{ filter: 'role = coder and reward >= 0.5' }, { filter: 'count(tool_calls where error) = 0' }],
   input: Type.Object(
     { filter: position(Type.String({ description: 'as in a recipe: a text, or a JSON tree' })) },

@@ -12,7 +12,6 @@ const Refused = { field: text, code: text, expected: text, got: text };
 
 const imported = operation({
   name: 'import',
-  about: 'import trajectories from files or folders; the format is detected from the content',
   notes:
     'Importing the same again adds nothing. Episodes that came from files alone are closed at the end. The command ends with 3 where something was refused; the rest is kept. Over HTTP the content of one file is the body, and an answer comes when all of it is imported.',
   examples: [{ paths: ['results.json'] }, { paths: ['logs/'], format: 'openai-chat', dry_run: true }],

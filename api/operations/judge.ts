@@ -9,7 +9,6 @@ const Count = Type.Integer();
 
 export const judge = operation({
   name: 'judge',
-  about: 'run methods over closed episodes and store their results',
   notes:
     'Without methods those of the setting judge run, and where it names none correctness_filter, agreement_score and grpo_advantage. A group is judged once all its episodes are closed, and again when something about it changes. One that stays smaller than its announced size is judged after close_after seconds without events; its credits have the reason partial_group. Results are stored side by side: the same method with other parameters does not replace them. Two processes, one with --share 1/2 and one with --share 2/2, have half of the groups each. What always runs, in `troupe run judge` or `troupe up`, is the setting judge: TROUPE_JUDGE=correctness_filter,grpo_advantage',
   examples: [

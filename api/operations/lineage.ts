@@ -8,7 +8,6 @@ const Tree = Type.Object({}, { additionalProperties: true, description: 'kind, i
 
 export const lineage = operation({
   name: 'lineage',
-  about: 'show what an episode, step, dataset or checkpoint comes from, and what was made of it',
   notes:
     'Two trees: what it comes from, and what was made of it. At most 20 things below one and 500 in a tree are listed, the nearest first, each followed once; a line marks what is left out.',
   examples: [{ id: 'ab12cd34ef56ab78' }, { id: 'run-1-c2/0', depth: 3 }, { id: '90b3dbb907620061/train/17' }],

@@ -14,6 +14,7 @@ import type { Db } from '../../store/db/pool.ts';
 import type { Scope } from '../../store/keys/api-key.ts';
 import type { Topic } from '../../store/log/reconcile.ts';
 import type { Home } from '../../store/server/home.ts';
+import { aboutOf } from './groups.ts';
 
 /** The context of an operation, built by the interface that runs it. */
 export type ReadContext = {
@@ -118,8 +119,8 @@ export type InputOf<I extends TObject> = Static<I> & WithDefault<I['properties']
 type Declaration<I extends TObject, O extends TSchema, C extends boolean, R> = {
   /** `schedule.pause` is `troupe schedule pause`, `POST /v1/schedules/NAME/pause` and `project.schedule.pause({…})`. */
   readonly name: string;
-  /** One sentence in the imperative, without a full stop. */
-  readonly about: string;
+  /** One sentence in the imperative, without a full stop; that of a verb by itself stands in groups.ts. */
+  readonly about?: string;
   /** What else its help and its page say. */
   readonly notes?: string;
   readonly examples: readonly GivenInput<I>[];
@@ -163,8 +164,9 @@ type Declaration<I extends TObject, O extends TSchema, C extends boolean, R> = {
 /** Any operation. */
 export type Operation = Omit<
   Declaration<TObject, TSchema, boolean, unknown>,
-  'examples' | 'alone' | 'run' | 'text' | 'confirm' | 'exit' | 'prints'
+  'about' | 'examples' | 'alone' | 'run' | 'text' | 'confirm' | 'exit' | 'prints'
 > & {
+  readonly about: string;
   readonly alone?: true | ((input: Values) => boolean);
   readonly examples: readonly Values[];
   readonly run: () => Promise<(context: ChangeContext, input: Values) => Promise<unknown>>;
@@ -194,7 +196,10 @@ type Call<I extends TObject, O extends TSchema> =
 /** Declares an operation. */
 export const operation = <I extends TObject, O extends TSchema, C extends boolean, R extends Plain<Static<O>>>(
   declared: Declaration<I, O, C, R>,
-) => declared as unknown as Operation & { readonly '~call': Call<I, O> };
+) =>
+  ({ ...declared, about: declared.about ?? aboutOf(declared.name) }) as unknown as Operation & {
+    readonly '~call': Call<I, O>;
+  };
 
 /** How a field is written on the command line, where it is not as an option of its name with its value. */
 export type Writing = {

@@ -7,7 +7,6 @@ const ids = Type.Array(Type.String());
 
 export const pool = operation({
   name: 'pool',
-  about: 'choose a team for each kind of query, and write training triplets',
   notes:
     "Queries that ask nearly the same are one cluster; of the teams that were played on every query of a cluster, the one of the highest total reward is the cluster's. A team that was made from another (its tag base_team_id) takes its place on a query where it runs and does no worse. Each query that is kept gives a triplet: query, reasoning (the tag reasoning of the team), team.",
   examples: [{}, { embedding_model: 'all-MiniLM-L6-v2', min_score: 0.5 }],

@@ -5,7 +5,6 @@ import { defaulted, operation } from './operation.ts';
 
 export const rebuild = operation({
   name: 'rebuild',
-  about: 'rebuild every table from the log, beside live ingestion, and swap them in',
   notes:
     'Judgements are recomputed from the requests in the log. Readers see the old tables until the swap. What was pruned stays out of the tables, unless they show it since a rebuild with --archived; then each rebuild reads its archives again, until a prune takes it out.',
   examples: [{}, { archived: true }],

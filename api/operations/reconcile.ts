@@ -10,7 +10,6 @@ const Counts = <N extends string>(...names: readonly N[]) =>
 
 export const reconcile = operation({
   name: 'reconcile',
-  about: 'recount log and tables, and check that every received event is accounted for',
   notes:
     'received = acknowledged + rejected; what is in the log is in the tables or counted. The command ends with 1 where that is not so. Feedback on steps that do not exist is counted and does not make it end with 1; `select * from traj.feedback where no_such_step` lists it.',
   examples: [{}],

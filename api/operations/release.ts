@@ -5,7 +5,6 @@ import { operation, written } from './operation.ts';
 
 export const release = operation({
   name: 'release',
-  about: 'release checkpoints: an atomic map from policies to checkpoints',
   notes:
     'Processes that serve the policies switch within a second; `troupe rollback` restores the previous release. With `upstream:MODEL` the model that the route of the policy falls back to answers again.',
   examples: [

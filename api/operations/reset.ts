@@ -6,7 +6,6 @@ const does = () => import('./reset/run.ts');
 
 export const reset = operation({
   name: 'reset',
-  about: 'delete a home: its embedded database, datasets, checkpoints, artifacts and archives',
   notes: 'It refuses while anything works on the home. What Troupe did not put there stays.',
   examples: [{}, { dry_run: true }],
   input: Type.Object(

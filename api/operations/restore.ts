@@ -7,7 +7,6 @@ const does = () => import('./restore/run.ts');
 
 export const restore = operation({
   name: 'restore',
-  about: 'make a project again from its backup, in a home of any path',
   notes: `Into a home or project that holds nothing; the project has the name that it had, if --project gives no other. A backup of an older Troupe is brought up to date. The whole file is checked before anything of it can be seen. A copy of a project that still runs elsewhere runs its schedules too: pause them there or here. ${BUCKET_ACCESS}`,
   examples: [{ file: 'troupe.tar.gz' }, { file: 's3://backups/troupe/monday.tar.gz' }],
   input: Type.Object(

@@ -7,7 +7,6 @@ import { described, operation } from './operation.ts';
 
 export const reward = operation({
   name: 'reward',
-  about: 'reward recorded episodes by a program, a server, a model as judge, or SQL',
   notes:
     'Takes closed episodes without a reward, and records what the source gives as feedback. An episode that the source gives no reward stays without one, and the reasons are printed. Live episodes are rewarded on a schedule: a job of kind reward with the spec {use, where}.',
   examples: [

@@ -5,7 +5,6 @@ import { operation } from './operation.ts';
 
 export const rollback = operation({
   name: 'rollback',
-  about: 'restore the whole map of an earlier release',
   notes:
     'A new release restores the whole map of that release, so a policy that a later release changed gets its earlier checkpoint. Rolling back again restores the release before that. `troupe releases` lists them.',
   examples: [{ reason: 'answers got longer' }, { release: 'nightly-3/1' }],

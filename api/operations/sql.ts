@@ -8,7 +8,6 @@ const FORMATS = ['csv', 'arrow', 'parquet'] as const;
 
 export const sql = operation({
   name: 'sql',
-  about: 'run one read-only SQL query over the views of schemas traj and report',
   notes:
     'Arrow and Parquet files are read by pandas, polars, DuckDB and pyarrow; the format arrow is an Arrow stream. Types without one of their own there, such as json and numeric, are text in it. In CSV, null is nothing and an empty text is "". `troupe sql url` prints the address at which psql and other programs log in, and `troupe sql listen PORT` takes them at a TCP port.',
   examples: [

