@@ -290,7 +290,7 @@ describe('a home of its own', () => {
     expect(document(await at.run(['episodes', '--json'])).items).toHaveLength(2);
     expect(await end(projector, 'SIGTERM')).toMatchObject({ code: 0 });
 
-    expect(document(await at.run(['reset', '--yes', '--json']))).toEqual({ home, removed: true });
+    expect(document(await at.run(['reset', '--yes', '--json']))).toEqual({ home, there: true, removed: true });
     expect(existsSync(join(home, 'data'))).toBe(false);
     expect(existsSync(join(home, 'notes.txt'))).toBe(true);
   });
