@@ -87,7 +87,7 @@ async function exportedFrom<T>(
 }
 
 const isFormat = (value: unknown): value is Format =>
-  has(value, { name: 'string', summary: 'string', recognises: 'function', convert: 'function', restates: 'object' });
+  has(value, { name: 'string', summary: 'string', recognises: 'function', convert: 'function' });
 
 const isMethod = (value: unknown): value is Method =>
   has(value, { name: 'string', kind: 'string', source: 'string', summary: 'string', version: 'number' }) &&
