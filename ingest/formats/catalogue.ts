@@ -47,6 +47,7 @@ import { bedrock } from './traces/bedrock.ts';
 import { exportedSpans } from './traces/exported-spans.ts';
 import { langfuse } from './traces/langfuse.ts';
 import { langsmith } from './traces/langsmith.ts';
+import { nemoRelay } from './traces/nemo-relay.ts';
 import { openinference, otelGenai, traceloop, vercelAi } from './traces/otlp.ts';
 import { weave } from './traces/weave.ts';
 import { adp } from './training/adp.ts';
@@ -134,6 +135,7 @@ const formats: Format[] = [
   copilotCli,
   chatgpt,
   claudeAi,
+  nemoRelay,
 ];
 export const FORMATS: readonly Format[] = formats;
 

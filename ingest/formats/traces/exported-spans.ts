@@ -132,13 +132,15 @@ const TYPES: Readonly<Record<string, string>> = {
 };
 
 /** A span whose input and output have no fixed form. */
-function plainAct(
+export function plainAct(
   place: Pick<Act, 'trace' | 'id' | 'parent' | 'start' | 'end' | 'error'>,
   type: unknown,
   body: JsonObject & { readonly input?: unknown; readonly output?: unknown },
   unmapped: JsonObject | undefined,
 ): Act {
-  const { what, agent } = langfuseSpanKind(TYPES[asText(type).toLowerCase()] ?? 'SPAN', body);
+  const times = { ...given('startTime', place.start ?? undefined), ...given('endTime', place.end ?? undefined) };
+  const kind = TYPES[asText(type).toLowerCase()] ?? 'SPAN';
+  const { what, agent } = langfuseSpanKind(kind, { id: place.id, ...times, ...body });
   const isRoot = place.parent === null;
   const { input, output } = body;
   return {

@@ -116,14 +116,15 @@ function resultOf(native: JsonObject, request: JsonObject | null): Conversion {
 type BatchChoice = { readonly index: number; readonly message: ChatMessage; readonly finish_reason?: unknown };
 
 /** The choices of an answer of chat completions, of responses or of messages. */
-function choicesOf(body: JsonObject): readonly BatchChoice[] {
+export function choicesOf(body: JsonObject): readonly BatchChoice[] {
   if (Array.isArray(body.choices)) return body.choices as BatchChoice[];
   if (Array.isArray(body.output)) return chatOfItems(body.output).map((message, index) => ({ index, message }));
   const choice = anthropicChoice(body);
   return choice ? [choice as BatchChoice] : [];
 }
 
-function messagesIn(request: JsonObject): unknown[] | null {
+/** What a request of these APIs shows the model, as messages; null where it has none. */
+export function messagesIn(request: JsonObject): unknown[] | null {
   const { messages, input, system, instructions } = request;
   const first = system ?? instructions;
   const opening = first == null ? [] : [{ role: 'system', content: first }];

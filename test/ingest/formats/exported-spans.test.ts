@@ -141,4 +141,9 @@ describe('exported-spans', () => {
     const own = readFile(opik(span({ feedback_scores: [{ name: 'short', value: 1, reason: 'r' }] })));
     expect(own.of('feedback.recorded')).toMatchObject([{ name: 'short', value: 1, explanation: 'r' }]);
   });
+
+  it('knows no answer of a call that has not ended', () => {
+    const { of } = readFile(span({ end_time: null, output: null }));
+    expect([of('generation.requested').length, of('generation.completed')]).toEqual([1, []]);
+  });
 });
