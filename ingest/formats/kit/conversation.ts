@@ -77,6 +77,8 @@ export function hasError(output: unknown): boolean {
   return 'value' in read && isRecord(read.value) && Boolean(read.value.error);
 }
 
+type Choice = EventData<'generation.completed'>['choices'][number];
+
 export type ConversationOptions = {
   readonly episodeId: string;
   /** Who wrote an assistant message; null where it is unknown. */
@@ -96,9 +98,11 @@ export type ConversationOptions = {
   /** What the conversation stands in: it may say why its last answer ended. */
   readonly around?: unknown;
   /** What else is known of a message: when it was sent, and of an answer its model and usage. */
-  readonly about?: (
-    message: ChatMessage,
-  ) => { readonly at: string | null } & Partial<EventData<'generation.completed'>>;
+  readonly about?: (message: ChatMessage) => {
+    readonly at: string | null;
+    /** The tokens of the answer and their log-probabilities. */
+    readonly sampled?: Pick<Choice, 'token_ids' | 'logprobs'>;
+  } & Partial<EventData<'generation.completed'>>;
 };
 
 /** The events of a conversation that passed `badConversation`; `seq` counts the messages. */
@@ -117,7 +121,7 @@ export function conversationDrafts(
     const seq = first + i;
     const message = toMessage(native);
     const { role, content, ...rest } = message as Message & JsonObject;
-    const { at = null, ...completed } = about?.(native) ?? {};
+    const { at = null, sampled, ...completed } = about?.(native) ?? {};
     const add = (name: EventName, data: JsonObject, place: readonly number[] = [], time = at): void => {
       const whole = { episode_id: episodeId, seq, ...data } as never;
       drafts.push(emit.event(name, [episodeId, seq, ...place], whole, time));
@@ -125,7 +129,8 @@ export function conversationDrafts(
     const id = `m${seq}`;
     if (role === 'assistant') {
       const call = { call_id: id, turn: turns ? turn++ : undefined, agent_id: agentOf(native) ?? undefined };
-      const choice = { index: 0, content, finish_reason: finishReasonIn(native, native === last ? around : undefined) };
+      const reason = finishReasonIn(native, native === last ? around : undefined);
+      const choice = { index: 0, content, finish_reason: reason, ...sampled };
       if (shown) add('generation.requested', { ...call, input: [...before], tools }, [], null);
       const unmapped = given('unmapped', without(rest, 'tool_call_id'));
       add('generation.completed', { ...call, choices: [choice], ...completed, ...unmapped });

@@ -3,7 +3,7 @@
  * each line, or an object that holds the list in a member.
  */
 import type { EventData } from '../../events/events.ts';
-import { hashId, isRecord, type JsonObject } from '../../events/json.ts';
+import { given, hashId, isRecord, type JsonObject } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { type ChatMessage, textIn } from './chat-message.ts';
 import { badConversation, type ConversationOptions } from './conversation.ts';
@@ -18,6 +18,7 @@ export type ListedMessage = {
   readonly message: ChatMessage;
   readonly at?: string | null;
   readonly completed?: Partial<EventData<'generation.completed'>>;
+  readonly sampled?: ReturnType<NonNullable<ConversationOptions['about']>>['sampled'];
 };
 
 /** The trace of a conversation, with the task that its user began with; the caller finishes it. */
@@ -46,7 +47,10 @@ export function conversationTrace(
   trace.conversation(messages, {
     agentOf: ({ name: author }) => (isIdentifier(author) ? author : null),
     ...options,
-    about: (message) => ({ at: known.get(message)?.at ?? null, ...known.get(message)?.completed }),
+    about: (message) => {
+      const { at = null, sampled, completed } = known.get(message)!;
+      return { at, ...given('sampled', sampled), ...completed };
+    },
   });
   const asked = messages.find(({ role }) => role === 'user');
   const hasAnswer = messages.some(({ role }) => role === 'assistant');

@@ -34,7 +34,7 @@ export type RolloutCall = {
 export const isTokenIds = (value: unknown): value is number[] =>
   Array.isArray(value) && value.every((id) => Number.isSafeInteger(id) && id >= 0 && id < 2 ** 31);
 
-const isTokens = (value: unknown): value is number[] => isTokenIds(value) && value.length > 0;
+export const isTokens = (value: unknown): value is number[] => isTokenIds(value) && value.length > 0;
 
 const SHARED = new WeakMap<ChatMessage, Message>();
 
@@ -99,7 +99,7 @@ export const lastResultDrafts = (
     prefixIds(episodeId, messages),
   );
 
-const isReal = (value: unknown): value is number => typeof value === 'number' && Math.abs(value) <= 3.4e38;
+export const isReal = (value: unknown): value is number => typeof value === 'number' && Math.abs(value) <= 3.4e38;
 
 /**
  * Chat messages; tool calls may be written flat, `{id?, name, arguments}`, or as JSON text, and a result without an id answers the oldest

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { importFiles } from '../../../ingest/files/import.ts';
 import { memoryLog } from '../support/memory-log.ts';
+import { read } from './support/convert.ts';
 
 async function imported(text: string) {
   const file = join(mkdtempSync(join(tmpdir(), 'troupe-lists-')), 'file');
@@ -101,5 +102,45 @@ describe('Messages of Pydantic AI', () => {
       ['user', 'Answer in JSON.'],
     ]);
     expect(data('generation.completed').at(-1)).toMatchObject({ choices: [{ finish_reason: 'length' }] });
+  });
+});
+
+describe('Rollouts of NeMo Gym', () => {
+  const tokens = (prompt: readonly number[], ids: readonly number[], logprobs: readonly number[]) => ({
+    ...{ prompt_token_ids: prompt, generation_token_ids: ids, generation_log_probs: logprobs },
+  });
+  const said = (text: string, more: object = {}) => ({
+    ...{ type: 'message', role: 'assistant', content: [{ type: 'output_text', text }] },
+    ...more,
+  });
+  const rollout = (...output: readonly object[]) =>
+    read('nemo-gym', { responses_create_params: { input: [asked] }, response: { output }, reward: 1 });
+
+  it('keep the tokens of each answer, where the last item of the answer holds them', () => {
+    const { of, refused } = rollout(
+      { ...call, ...tokens([1, 2], [3, 4], [-0.5, -0.25]) },
+      { type: 'function_call_output', call_id: 'c1', output: 'x' },
+      said('a', tokens([1, 2, 3, 4, 5], [6], [-1])),
+      said('b', tokens([1, 2, 3, 4, 5, 6], [7], [-1])),
+    );
+    expect(refused).toEqual([]);
+    expect(of('generation.completed')).toMatchObject([
+      {
+        prompt_token_ids: [1, 2],
+        choices: [{ token_ids: [3, 4], logprobs: [-0.5, -0.25] }],
+        usage: { output_tokens: 2 },
+      },
+      { prompt_token_ids: [1, 2, 3, 4, 5], choices: [{ token_ids: [6] }] },
+      { choices: [{ content: 'b', token_ids: [7] }] },
+    ]);
+    expect(of('episode.started')[0]!.flags).toEqual([]);
+  });
+
+  it('keep no log-probabilities that are not those of the tokens, and say where there are no tokens', () => {
+    expect(rollout(said('a', tokens([1], [2, 3], [-1]))).of('generation.completed')).toMatchObject([
+      { flags: ['logprobs_mismatch'], choices: [{ token_ids: [2, 3] }] },
+    ]);
+    expect(rollout(said('a'), said('b')).of('generation.completed').length).toBe(1);
+    expect(rollout(said('a')).of('episode.started')[0]!.flags).toEqual(['no_token_ids']);
   });
 });
