@@ -16,7 +16,8 @@ const PLACES: Readonly<Record<string, string>> = {
   'ingest/log/snappy.ts': 'most',
   'ingest/files/zip.ts': 'the size that the list names, within the limit of a member',
   'ingest/log/zstd.ts': 'yields pieces as they come, or fills a buffer of a known size',
-  'store/server/backup/restore.ts': 'yields pieces as they come; manifest, seal and names have bounds',
+  'store/server/backup/restore.ts':
+    'MOST_UNPACKED of all tables and files together; manifest, seal and names have bounds of their own',
   'store/datasets/arrow.ts': 'files that the manifest of a dataset names by hash',
   'store/datasets/lineage-lines.ts': 'yields lines as they come',
   'store/datasets/read.ts': 'maxOutputLength',

@@ -135,13 +135,28 @@ export async function restoreBackup(db: Db, source: BackupSource, { home, projec
   }
 }
 
+/**
+ * What a backup may unpack to, all its tables and files together: gzip makes a thousand bytes of one, and what Troupe writes, whose every row
+ * has ids and hashes, less than fifty of one. The first are for small backups, of much that is alike.
+ */
+const MOST_UNPACKED = { first: 32 * 1024 * 1024, times: 200 };
+
 function entriesIn(source: BackupSource): AsyncGenerator<TarEntry, void, undefined> {
   const packed = Readable.from(source(), { objectMode: false });
   const gunzip = createGunzip();
   packed.on('error', (error) => gunzip.destroy(error));
   async function* bytes(): AsyncGenerator<Buffer, void, undefined> {
+    let unpacked = 0;
     try {
-      yield* packed.pipe(gunzip);
+      for await (const piece of packed.pipe(gunzip)) {
+        unpacked += piece.length;
+        const { first, times } = MOST_UNPACKED;
+        if (unpacked > first + times * gunzip.bytesWritten)
+          throw damaged(
+            `${gunzip.bytesWritten} bytes of it unpack to more than ${unpacked - piece.length}, as no backup does`,
+          );
+        yield piece;
+      }
     } catch (error) {
       if (/^Z_/.test((error as NodeJS.ErrnoException).code ?? '')) throw damaged((error as Error).message);
       throw error;
@@ -249,7 +264,7 @@ function checkSeal(seal: BackupSeal | null, found: BackupSeal): void {
 /** A file of one of the folders of a home, whose name leads nowhere else. */
 const isFileName = (name: string): boolean =>
   FOLDERS.some((folder) => name.startsWith(`${FILES}${folder}/`)) &&
-  name.split('/').every((part) => part !== '' && part !== '.' && part !== '../..') &&
+  name.split('/').every((part) => part !== '' && part !== '.' && part !== '..') &&
   !name.includes('\0');
 
 async function writeFile(path: string, content: AsyncIterable<Buffer>): Promise<void> {

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
@@ -115,6 +115,37 @@ describe('a backup', () => {
     }
     const { rows } = await copy.db.query("select to_regclass('troupe.made') as made");
     expect(rows).toEqual([{ made: null }]);
+  });
+
+  it('unpacks no more than a backup holds, in however many tables and files that is split, and writes no file elsewhere', async () => {
+    await made();
+    const whole = gunzipSync(readFileSync(file()));
+    const manifest = whole.subarray(512, whole.indexOf(0, 512));
+    const part = (name: string, content: Buffer) =>
+      gzipSync(Buffer.concat([entryHead(name, content.length), content, padding(content.length)]));
+    const row = Buffer.from(`"${'x'.repeat(2 ** 20)}"\n`);
+    const rows = part('tables/troupe.pending_changes/1', Buffer.concat(Array.from({ length: 16 }, () => row)));
+    expect(rows.length).toBeLessThan(100_000);
+    let taken = 0;
+    const bomb = async function* () {
+      yield part('backup.json', manifest);
+      for (taken = 0; taken < 100; taken++) yield* [rows, part(`home/datasets/${taken}`, Buffer.alloc(2 ** 20))];
+    };
+    const there = { home: homeAt(join(folder, 'there')), project: 'troupe' };
+    await expect(restoreBackup(copy.db, bomb, there)).rejects.toMatchObject({
+      code: 'dataset_damaged',
+      message: expect.stringMatching(/bytes of it unpack to more than \d{8}, as no backup does/),
+    });
+    expect(taken).toBeLessThan(6);
+    expect(await copy.db.query('select from troupe.pending_changes limit 1')).toMatchObject({ rows: [] });
+
+    for (const name of ['home/datasets/../../../taken', 'home/other/one']) {
+      const moved = async function* () {
+        yield* [part('backup.json', manifest), part(name, Buffer.from('x')), gzipSync(archiveEnd())];
+      };
+      await expect(restoreBackup(copy.db, moved, there)).rejects.toThrow(`it has an entry "${name}"`);
+    }
+    expect(existsSync(join(folder, 'taken'))).toBe(false);
   });
 
   it('names the checkpoints that lie elsewhere on this machine, because it does not hold them, and none in a bucket', async () => {
