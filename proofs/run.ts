@@ -59,6 +59,7 @@ const ALONE = [
   'stays-up',
   'disk-full',
   'ingest-alone',
+  'large-events-wait',
   'kafka-projectors',
   'kafka-cluster',
   'chaos',
