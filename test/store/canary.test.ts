@@ -172,7 +172,7 @@ describe('A canary under way', () => {
     });
   });
   /** A live episode with one call by that checkpoint; null: by the one of its side. */
-  const episode = async (
+  const episodeOf = (
     episode_id: string,
     {
       reward = 0 as number | null,
@@ -188,7 +188,7 @@ describe('A canary under way', () => {
       data: { episode_id, ...data },
     });
     const call = { call_id: `${episode_id}-c` };
-    await tell([
+    return [
       say('episode.started', { group_id: group, tags }),
       say('generation.requested', { ...call, input: [{ role: 'user', content: 'x' }] }),
       say('generation.completed', {
@@ -207,9 +207,16 @@ describe('A canary under way', () => {
             },
           ]),
       say('episode.finished', { outcome: 'success' }),
-    ] as never);
-    return side;
+    ];
   };
+  const episode = (id: string, told: Parameters<typeof episodeOf>[1]) => tell(episodeOf(id, told) as never);
+  /** So many at once, which are named e0, e1 and so on. */
+  const episodes = (count: number, told: (side: ReturnType<typeof sideOf>) => Parameters<typeof episodeOf>[1]) =>
+    tell(
+      Array.from({ length: count }, (_, i) =>
+        episodeOf(`e${i}`, told(sideOf(JOB, `e${i}`, RULES.share))),
+      ).flat() as never,
+    );
   /** A name that begins so and is of that side. */
   const named = (side: string, begin = 'n') =>
     Array.from({ length: 40 }, (_, i) => `${begin}${i}`).find((id) => sideOf(JOB, id, RULES.share) === side)!;
@@ -261,7 +268,10 @@ describe('A canary under way', () => {
     expect(await report()).toMatchObject({ canary: { state: 'running', began_at: null }, outcome: 'no_data' });
     await episode('early', { by: 'a', at: '2026-01-01T00:30:00Z' });
     const sides = { candidate: 0, incumbent: 0 };
-    for (let i = 0; i < 20; i++) sides[await episode(`e${i}`, { reward: 0.5 })]++;
+    await episodes(20, (side) => {
+      sides[side]++;
+      return { reward: 0.5 };
+    });
     for (const member of ['m1', 'm2']) await episode(member, { reward: 1, group: 'g' });
     sides[sideOf(JOB, 'g', 0.5)]++;
     // Of a rollout; the other side answered; and one without a reward.
@@ -283,11 +293,10 @@ describe('A canary under way', () => {
   it('compares with the model that the route of a policy falls back to', async () => {
     await ask(RULES, JOB, 'upstream:far/gpt');
     const sides = { candidate: 0, incumbent: 0 };
-    for (let i = 0; i < 20; i++) {
-      const side = sideOf(JOB, `e${i}`, RULES.share);
+    await episodes(20, (side) => {
       sides[side]++;
-      await episode(`e${i}`, { reward: 0.5, by: side === 'candidate' ? 'b' : 'upstream:far/gpt' });
-    }
+      return { reward: 0.5, by: side === 'candidate' ? 'b' : 'upstream:far/gpt' };
+    });
     await database.db.query(`update facts.calls set usage = '{"cost_usd": 0.25}'`);
     const { canary } = await report();
     for (const side of ['candidate', 'incumbent'] as const)
@@ -296,10 +305,7 @@ describe('A canary under way', () => {
 
   it('bakes before a release, ends once, and ends by itself when its time is over', async () => {
     await ask();
-    for (let i = 0; i < 60; i++) {
-      const id = `e${i}`;
-      await episode(id, { reward: sideOf(JOB, id, 0.5) === 'candidate' ? 1 : 0 });
-    }
+    await episodes(60, (side) => ({ reward: side === 'candidate' ? 1 : 0 }));
     now = new Date('2026-01-01T01:30:00Z');
     expect(await look()).toEqual([]);
     expect((await report()).reason).toContain('bakes for 1 hour.');

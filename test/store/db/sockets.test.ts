@@ -36,9 +36,11 @@ async function startIn(place: string, port?: number): Promise<Server> {
 }
 
 describe('the embedded server', () => {
-  test('listens on a socket in a folder that only its owner can enter, and on no TCP port', async () => {
-    const server = await startIn(folder);
+  test('listens on a socket in a folder that only its owner can enter, whose name may have quotes, commas and letters beyond ASCII, and on a TCP port only where one is asked for', async () => {
+    const place = join(folder, `it's "a", é b`);
+    const server = await startIn(place);
     const url = server.url('postgres');
+    expect(socketFolder(url)).toContain(place);
     expect(await ask(url, `select current_setting('listen_addresses') as v`)).toBe('');
     expect(statSync(socketFolder(url)).mode & 0o777).toBe(0o700);
     expect(statSync(join(socketFolder(url), '.s.PGSQL.5432')).mode & 0o777).toBe(0o700);
@@ -46,6 +48,14 @@ describe('the embedded server', () => {
     expect(await openConnection(url).catch((error: Error) => error.message)).toBe(
       `Cannot reach PostgreSQL at ${socketFolder(url)}/.s.PGSQL.5432: nothing answers there. Is the server up?`,
     );
+    const port = await freePort();
+    const again = await startIn(place, port);
+    const tcp = new URL(again.url('postgres'));
+    tcp.hostname = '127.0.0.1';
+    expect(tcp.port).toBe(String(port));
+    expect(await ask(tcp.href, 'select 1 as v')).toBe(1);
+    expect(await ask(again.url('postgres'), 'select 1 as v')).toBe(1);
+    await again.stop();
   });
 
   test('has its socket at a short path where the home has a long one, and the same at the next start', async () => {
@@ -62,30 +72,12 @@ describe('the embedded server', () => {
     await again.stop();
     rmSync(short, { recursive: true });
   });
-
-  test('can be reached in a folder whose name has quotes, commas, spaces and letters beyond ASCII', async () => {
-    const server = await startIn(join(folder, `it's "a", é b`));
-    expect(socketFolder(server.url('postgres'))).toContain(`it's "a", é b`);
-    expect(await ask(server.url('postgres'), 'select 1 as v')).toBe(1);
-    await server.stop();
-  });
-
-  test('listens on a TCP port as well where one is asked for', async () => {
-    const port = await freePort();
-    const server = await startIn(folder, port);
-    const tcp = new URL(server.url('postgres'));
-    tcp.hostname = '127.0.0.1';
-    expect(tcp.port).toBe(String(port));
-    expect(await ask(tcp.href, 'select 1 as v')).toBe(1);
-    expect(await ask(server.url('postgres'), 'select 1 as v')).toBe(1);
-    await server.stop();
-  });
 });
 
 describe('the program that holds the embedded server', () => {
-  test('listens on a socket that only its owner can reach, and cuts off who writes without end', async () => {
-    const user = startUser({ home });
-    await user.opened;
+  test('listens on a socket that only its owner can reach, and cuts off who writes without end; folders that an earlier version left open to others, and the file of a program that has ended, are in no way', async () => {
+    const first = startUser({ home });
+    await first.opened;
     const { path } = JSON.parse(readFileSync(join(home, 'run', 'keeper.json'), 'utf8')) as { path: string };
     expect(statSync(dirname(path)).mode & 0o777).toBe(0o700);
     const stranger = connect(path).on('error', () => {});
@@ -97,12 +89,6 @@ describe('the program that holds the embedded server', () => {
     const entered = await joinKeeper(homeAt(home));
     expect(entered?.address.url).toContain(encodeURIComponent(join(home, 'data')));
     entered?.socket.destroy();
-    await user.leave();
-  });
-
-  test('starts in a home of an earlier version: folders open to others, and the file of a program that has ended', async () => {
-    const first = startUser({ home });
-    await first.opened;
     await first.leave();
     await untilGone(home);
     for (const name of ['data', 'run']) chmodSync(join(home, name), 0o755);

@@ -179,31 +179,35 @@ describe('a rollout', () => {
     expect((await episodes()).filter(({ reward }) => reward !== null).length).toBe(2);
   });
 
-  it('ends an attempt at its deadline, and plays the sample again', async () => {
+  it('ends an attempt at its deadline, and plays the sample again; at the deadline of the whole it ends with what is done by then', async () => {
+    work({ timeout_s: 8, concurrency: 1 });
+    await request(
+      [
+        { task_id: 'b', prompt: 'x', reward: 1 },
+        { task_id: 'c', prompt: 'x', gate: join(folder, 'never') },
+      ],
+      { samples: 1, deadline_s: 7 },
+    );
     work({ timeout_s: 8 });
-    await request([{ task_id: 'a', prompt: 'x', reward: 1, hangs: true }], { samples: 1 });
-    expect(await result()).toMatchObject({ episodes: ['r/a/0/a1'], attempts: { done: 1, failed: 1, retried: 1 } });
+    await requestJob(context, {
+      job_id: 'again',
+      kind: 'rollout',
+      spec: { runner: 'team', tasks: [{ task_id: 'a', prompt: 'x', reward: 1, hangs: true }], samples: 1 },
+    });
+    const { groups, partial } = await result();
+    expect(groups).toEqual({ complete: 1, partial: 1 });
+    expect(partial[0]!.why).toEqual([
+      { code: 'deadline', message: 'The rollout had 7 s and they were over.', samples: 1 },
+    ]);
+    expect(await waitForJob(at.db, 'again', { timeoutMs: 60_000 })).toMatchObject({
+      episodes: ['again/a/0/a1'],
+      attempts: { done: 1, failed: 1, retried: 1 },
+    });
     expect((await episodes())[0]).toMatchObject({
       outcome: 'timeout',
       stop_reason: 'It did not end within 8 s.',
       reward: null,
     });
-  });
-
-  it('ends at the deadline of the whole with what is done by then', async () => {
-    work({ concurrency: 1 });
-    await request(
-      [
-        { task_id: 'a', prompt: 'x', reward: 1 },
-        { task_id: 'b', prompt: 'x', hangs: true },
-      ],
-      { samples: 1, deadline_s: 9 },
-    );
-    const { groups, partial } = await result();
-    expect(groups).toEqual({ complete: 1, partial: 1 });
-    expect(partial[0]!.why).toEqual([
-      { code: 'deadline', message: 'The rollout had 9 s and they were over.', samples: 1 },
-    ]);
   });
 
   it('takes the reward from a command that sees the task and the output', async () => {
