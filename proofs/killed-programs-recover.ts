@@ -4,4 +4,4 @@
  */
 import { proofOfTests } from './test-run.ts';
 
-export const proof = proofOfTests('killed-programs-recover', ['.kills.ts', '.whole.ts'], 196);
+export const proof = proofOfTests('killed-programs-recover', ['.kills.ts', '.whole.ts'], 205);

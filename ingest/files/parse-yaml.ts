@@ -1,5 +1,5 @@
 /** YAML of people: recipes, plans and lists of teams. The parser of the library calls itself for each level and ends the process where the stack ends. */
-import { Lexer, parse } from 'yaml';
+import { Lexer, parseDocument } from 'yaml';
 import { TroupeError } from '../../errors.ts';
 
 /** Brackets in brackets, and `-` or `?` in a row on one line; a filter of 64 levels as lists needs 128. */
@@ -7,7 +7,7 @@ const DEEPEST = 200;
 /** Columns that a line is indented by. */
 const WIDEST = 400;
 
-/** @throws YAMLParseError of the library for what is no YAML; TroupeError `usage` for what is nested too deeply */
+/** @throws YAMLParseError or YAMLWarning of the library for what is no YAML, and for tags and directives that nothing here knows; TroupeError `usage` for what is nested too deeply */
 export function parseYaml(text: string): unknown {
   let [brackets, indicators] = [0, 0];
   let atStart = true;
@@ -26,5 +26,8 @@ export function parseYaml(text: string): unknown {
     }
     atStart = /[\n\r]$/.test(token);
   }
-  return parse(text);
+  const document = parseDocument(text);
+  const fault = document.errors[0] ?? document.warnings[0];
+  if (fault) throw fault;
+  return document.toJS();
 }

@@ -36,6 +36,11 @@ describe('A plan', () => {
     await expect(readPlan('{name: [', 'The plan nightly.yaml')).rejects.toThrow(
       /^The plan nightly.yaml is neither YAML nor JSON/,
     );
+    // A tag that nothing here knows would leave a text where its writer meant a file.
+    for (const text of ['name: !include other.yaml', '%FOO bar\n---\nname: x'])
+      await expect(readPlan(text, 'The plan nightly.yaml')).rejects.toThrow(
+        /^The plan nightly.yaml is neither YAML nor JSON: (Unresolved tag: !include|Unknown directive %FOO) at line 1/,
+      );
   });
 
   it('has values that are set beside its text, by their paths, and is checked with them', async () => {
