@@ -36,7 +36,7 @@ async function startIn(place: string, port?: number): Promise<Server> {
 }
 
 describe('the embedded server', () => {
-  test('listens on a socket in a folder that only its owner can enter, whose name may have quotes, commas and letters beyond ASCII, and on a TCP port only where one is asked for', async () => {
+  test('listens on a socket in a folder that only its owner can enter, and on no TCP port unless one is asked for; its name may have quotes, commas and letters beyond ASCII', async () => {
     const place = join(folder, `it's "a", é b`);
     const server = await startIn(place);
     const url = server.url('postgres');
