@@ -11,6 +11,7 @@ import { answerRow, type StepRow, supervisedRow, type TokenRow } from '../../tra
 import type { OpenModel } from '../../trainer/model/model-directory.ts';
 import type { ChatMessage } from '../../trainer/model/tokens/template-messages.ts';
 import type { PromptAsk } from '../../trainer/sample/infer-wire.ts';
+import { anyConversations } from './any-conversation.ts';
 import { TEMPLATES } from './chat-templates.ts';
 import { modelWith, recorded, recordedStep } from './training-text.ts';
 
@@ -95,6 +96,15 @@ const CONVERSATIONS: Readonly<Record<string, Conversation>> = {
   },
 };
 
+const MADE_UP = Object.fromEntries(
+  anyConversations(Number(process.env.TROUPE_FUZZ_RUNS ?? 5)).map(
+    ({ messages, hasTools }, i): [string, Conversation] => [
+      `made-up conversation ${i}`,
+      { messages, ...(hasTools ? { tools: [weather] } : {}) },
+    ],
+  ),
+);
+
 const step = (asked: readonly ChatMessage[], answer: ChatMessage, tools?: Conversation['tools']): StepRow =>
   recordedStep(asked.map(recorded), recorded(answer).content, tools);
 
@@ -161,7 +171,7 @@ const SERVED: Readonly<
         ? one.content.map((part) => ({ ...part, type: 'input_text' }))
         : one.content;
       return [
-        ...(one.content ? [{ type: 'message', role: one.role, content: parts }] : []),
+        ...(one.content || calls.length === 0 ? [{ type: 'message', role: one.role, content: parts }] : []),
         ...calls.map((each) => ({ type: 'function_call', call_id: each.id, ...each.function })),
       ];
     });
@@ -195,7 +205,7 @@ describe.each(TEMPLATES.map((template) => [template.name, template] as const))(
       expect(row.tokenIds.at(-1)).toBe(template.turnEnd);
     });
 
-    it.each(Object.entries(CONVERSATIONS))(
+    it.each(Object.entries({ ...CONVERSATIONS, ...MADE_UP }))(
       '%s is learnt as the template writes it and as it is served',
       async (_, { messages, tools }) => {
         const offered = tools ? { tools } : {};
