@@ -18,8 +18,9 @@ export type FileRecord = {
   readonly raw: Buffer;
 } & ({ readonly value: unknown; readonly refusal?: never } | { readonly refusal: Refusal; readonly value?: never });
 
-/** Times of OTLP and MLflow in nanoseconds, which may be numbers or text, the `chat_id` of AG2, 128 bits that it draws, and the arguments of calls, which are the model's. */
-const LONG_INTEGERS = /"(?:resource(?:Spans|Logs)|chat_history|arguments|args|input|start_time(?:_unix_nano)?)"\s*:/;
+/** Times of OTLP and MLflow in nanoseconds, which may be numbers or text, what Tinker's sampling counts, the `chat_id` of AG2, 128 bits that it draws, and the arguments of calls, which are the model's. */
+const LONG_INTEGERS =
+  /"(?:resource(?:Spans|Logs)|chat_history|arguments|args|input|start_time(?:_unix_nano)?|seq_id)"\s*:/;
 
 /** Reads one piece as JSON; null where it is blank. NaN and infinities, which Python writes as they are, become text, as in OTLP. */
 export function parsePiece(piece: Piece, limit: number): FileRecord | null {

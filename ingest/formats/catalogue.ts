@@ -63,6 +63,7 @@ import { primeRl } from './training/prime-rl.ts';
 import { rllm } from './training/rllm.ts';
 import { sharegpt } from './training/sharegpt.ts';
 import { sweRows } from './training/swe-rows.ts';
+import { tinkerCapture } from './training/tinker-capture.ts';
 import { verl } from './training/verl.ts';
 import { xlam } from './training/xlam.ts';
 import { troupeEvents } from './troupe-events.ts';
@@ -136,6 +137,7 @@ const formats: Format[] = [
   chatgpt,
   claudeAi,
   nemoRelay,
+  tinkerCapture,
 ];
 export const FORMATS: readonly Format[] = formats;
 
