@@ -120,5 +120,5 @@ function text(block: Buffer, from: number, length: number): string {
 export const damaged = (why: string): TroupeError =>
   new TroupeError(
     'dataset_damaged',
-    `The backup cannot be read: ${why}. Nothing was restored; take another copy of it.`,
+    `The backup cannot be read: ${why.replaceAll(/\s+/g, ' ')}. Nothing was restored; take another copy of it.`,
   );

@@ -50,6 +50,7 @@ describe('a backup', () => {
     flipped[Math.floor(packed.length / 2)]! ^= 4;
     const cases: Record<string, Buffer> = {
       'no JSON': gzipSync(withManifest('{"format":1')),
+      'no JSON in lines': gzipSync(withManifest(JSON.stringify(manifest, null, 2).replace('"tables"', 'tables'))),
       'no object': gzipSync(withManifest('[]')),
       'no format': gzipSync(withManifest('{}')),
       'no tables': gzipSync(withManifest(JSON.stringify({ ...manifest, tables: null }))),
