@@ -52,11 +52,6 @@ it('names what it refused by its line, and no folder of the server', async () =>
   await expect(as('ingest').import({ format: 'mine.ts' }, {})).rejects.toMatchObject({ code: 'usage' });
 });
 
-it('takes a file that is larger than a body of events may be', async () => {
-  const content = Buffer.concat([Buffer.alloc(33 * 1024 * 1024, '\n'), Buffer.from(lines(chats(1)))]);
-  expect(await as('ingest').import({}, { content })).toMatchObject({ files: 1, errors: [], events: { rejected: 0 } });
-});
-
 it('takes events about training only from a key that may train', async () => {
   const saved = {
     ...{
