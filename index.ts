@@ -8,8 +8,6 @@ export {
   openProject,
   type Project,
   type ProjectOptions,
-  type TrainOptions,
-  type TrainResult,
 } from './cli/open-project.ts';
 export { type Config, loadConfig, SETTINGS } from './config.ts';
 export { ERRORS, type ErrorCode, EXIT, type Refusal, TroupeError } from './errors.ts';

@@ -1,7 +1,6 @@
 /** How every command is written: flags that all share, errors as one clear line, exit codes from the table in errors.ts. */
 import { userInfo } from 'node:os';
 import { type Command, CommanderError, InvalidArgumentError } from 'commander';
-import { bytesOf } from '../api/operations/bytes.ts';
 import { loadConfig } from '../config.ts';
 import { EXIT, TroupeError } from '../errors.ts';
 import { environmentError } from '../store/db/faults.ts';
@@ -131,14 +130,6 @@ export const positive = (name: string) => (text: string) => {
   const value = wholeNumber(name)(text);
   if (value >= 1) return value;
   throw new InvalidArgumentError(`--${name} should be a whole number from 1.`);
-};
-
-export const byteSize = (name: string) => (text: string) => {
-  try {
-    return bytesOf(text);
-  } catch (error) {
-    throw new InvalidArgumentError(`--${name} ${(error as Error).message}.`);
-  }
 };
 
 export const number = (name: string) => (text: string) => {

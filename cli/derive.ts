@@ -167,7 +167,12 @@ async function showing(
   if (operation.long === undefined) return perform(operation, context, input);
   const bar = progressBar(operation.long, flags);
   const signal = untilInterrupted();
-  const watched = { ...context, progress: bar.update, say: (text: string) => remark(flags, text), signal };
+  const progress: ReadContext['progress'] = (...step) => {
+    bar.update(...step);
+    // The library has started this.
+    if (process.connected) process.send?.(step);
+  };
+  const watched = { ...context, progress, say: (text: string) => remark(flags, text), signal };
   return perform(operation, watched, input).finally(bar.stop);
 }
 
@@ -294,7 +299,7 @@ async function inputFrom(
       }, input);
       into[path.at(-1)!] = value;
     };
-    if (file === 'stdin') put(await (await import('./methods/stdin.ts')).readStdin());
+    if (file === 'stdin') put(await (await import('./stdin.ts')).readStdin());
     else if (file === 'job') put(await (await JOB_FILES()).readFiles(flags));
     else if (isPosition && repeated) put(valueIn(path[0]!, schema, args.slice(position)));
     else if (isPosition && schema.type === 'array')

@@ -142,13 +142,14 @@ async function check(worker: PythonWorker, one: Case, folder: string): Promise<C
       do: 'greedy',
       ...{ directory: base, prompts: [prompt], tokens: NEW_TOKENS, adapter: tuned ?? null },
     });
-    const [ours, sample] = await Promise.all([
+    const [ours, sampled] = await Promise.all([
       troupe<{ logprobs: number[][] }>(['logprobs', '--model', at, '--data', data, '--json']),
-      troupe<{ token_ids: number[] }>([
+      troupe<{ samples: { token_ids: number[] }[] }>([
         ...['sample', '--model', at, '--prompt-ids', prompt.join(), '--max-tokens', NEW_TOKENS],
         ...['--temperature', 0, '--json'],
       ]),
     ]);
+    const [sample] = sampled.samples as [{ token_ids: number[] }];
     const far = furthest(ours.logprobs, await expectedLogprobs);
     const same = sample.token_ids.join() === (await samples)[0]!.join();
     outputChecks.push([

@@ -123,7 +123,7 @@ function start(scratch: string, out: string, steps: number) {
     ...['train', 'sft', '--model', join(scratch, 'model'), '--data', join(scratch, 'rows.jsonl')],
     ...['--out', join(scratch, out), '--resume', '--batch', '8', '--steps', String(steps), '--lr', '0.002'],
     ...['--schedule', 'cosine', '--warmup', '0.05', '--seed', '3', '--keep', '2', '--threads', '1'],
-    ...['--checkpoint-every', String(CHECKPOINT_EVERY), '--no-report'],
+    ...['--checkpoint-every', String(CHECKPOINT_EVERY), '--no-curves'],
   ];
   const child = spawn(process.execPath, ['--import', loader, program, ...args, '--json'], {
     cwd: scratch,

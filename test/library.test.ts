@@ -41,9 +41,9 @@ it('imports, judges, freezes, asks and rebuilds', async () => {
   const report = await project.import({ paths: [join(folder, 'chats.jsonl')] });
   expect(report).toMatchObject({ episodes: 8, steps: 16, errors: [] });
   const methods = [{ method: 'agreement_score' }];
-  expect(await project.unjudged(methods)).toHaveLength(8);
+  expect((await project.unjudged({ methods })).episodes).toHaveLength(8);
   expect(await project.judge({ methods })).toMatchObject({ episodes: 8 });
-  expect(await project.unjudged(methods)).toEqual([]);
+  expect(await project.unjudged({ methods })).toEqual({ episodes: [] });
   const frozen = await project.dataset.freeze({ recipe: { name: 'all', unit: 'step' } });
   expect(frozen.rows).toEqual({ train: 16 });
   const { events } = await project.rebuild();
@@ -110,7 +110,7 @@ it('the process that trains works on the project that was opened', () => {
 });
 
 it('a failure of a training process arrives with its code', async () => {
-  const training = project.train('sft', {
+  const training = project.train.sft({
     model: join(folder, 'none'),
     data: 'all',
     out: join(folder, 'out'),
@@ -118,6 +118,31 @@ it('a failure of a training process arrives with its code', async () => {
   });
   await expect(training).rejects.toMatchObject({ code: 'not_found' });
 });
+
+it('trains in a process of its own, says how far it is, and saves and ends where it is told to', async () => {
+  const at = (name: string) => join(folder, name);
+  writeFileSync(at('words.txt'), 'a b c d');
+  await project.model.new({ dir: at('model'), words: at('words.txt'), hidden: 16, layers: 1, heads: 2, context: 16 });
+  writeFileSync(at('rows.jsonl'), '{"input_ids":[2,3,4]}\n');
+  const rows = { model: at('model'), data: at('rows.jsonl'), lora: { r: 2, alpha: 4 }, shuffle: false };
+  const seen: number[] = [];
+  const onProgress = (done: number) => seen.push(done);
+  const trained = await project.train.sft({ ...rows, out: at('whole'), steps: 3 }, { onProgress });
+  expect(trained).toMatchObject({
+    losses: [expect.any(Number), expect.any(Number), expect.any(Number)],
+    rows: { used: 1 },
+  });
+  expect(seen).toEqual([1, 2, 3]);
+  const stop = new AbortController();
+  const cut = project.train.sft(
+    { ...rows, out: at('cut'), steps: 1_000_000, curves: false },
+    { signal: stop.signal, onProgress: () => stop.abort() },
+  );
+  await expect(cut).rejects.toMatchObject({
+    code: 'interrupted',
+    message: expect.stringContaining('progress is saved'),
+  });
+}, 60_000);
 
 it('a project that does not exist is refused', async () => {
   await expect(openProject({ databaseUrl: database.url, project: 'absent-one' })).rejects.toMatchObject({

@@ -9,7 +9,6 @@ import type { EpisodeRule } from '../../ingest/traces/otlp/episode-rules.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { boundCheckpoints } from '../../store/loop/play/weights.ts';
 import { canaryCheckpoints } from '../../trainer/loop/comparison/canary-traffic.ts';
-import type { Runner } from '../../trainer/loop/play/runners.ts';
 import type { Route } from '../gateway/model-routes.ts';
 import type { PolicyServers } from '../gateway/policy-servers.ts';
 import { openReplays } from '../gateway/replay/replays.ts';
@@ -41,7 +40,6 @@ import { mcpRoutes } from './routes/mcp.ts';
 import { operationContext, operationRoutes } from './routes/operations.ts';
 import { otlpRoutes } from './routes/otlp.ts';
 import { pageRoutes } from './routes/page.ts';
-import { rolloutRoutes } from './routes/rollouts.ts';
 import { roundRoutes } from './routes/rounds.ts';
 import { sqlRoute } from './routes/sql.ts';
 import { tracingClientRoutes } from './routes/tracing-clients.ts';
@@ -73,8 +71,6 @@ export type AppOptions = OriginOptions & {
   readonly episodes?: readonly EpisodeRule[];
   /** Of the tokens of policies. Default: none. */
   readonly prices?: Readonly<Record<string, Price>>;
-  /** Who plays rollouts. Default: nobody. */
-  readonly runners?: readonly Runner[];
   /** Who may do what. */
   readonly keys: KeyRing;
   /** True: programs on this machine need no key, even where there are keys. */
@@ -214,7 +210,7 @@ async function mainRoutes(
   options: AppOptions & { readonly bodyLimit: number },
 ): Promise<void> {
   const { db, log, artifacts, bodyLimit, offload, recordTimeoutMs = 10_000, recordLimit = 16 * 1024 * 1024 } = options;
-  const { upstreams = openUpstreams([]), routes = [], prices = {}, runners = [], reader = async () => null } = options;
+  const { upstreams = openUpstreams([]), routes = [], prices = {}, reader = async () => null } = options;
   const keeping = { ingestion, artifacts, recordTimeoutMs, recordLimit };
   app.decorate('keepCall', (call) => keepCall(call, keeping));
   gatewayRoutes(app, {
@@ -231,7 +227,6 @@ async function mainRoutes(
     keep: (call, size) => keepWhereLight({ call, size }, keeping, offload),
     show: (answer) => showWhereLight(answer, offload),
   });
-  rolloutRoutes(app, { db, log, now: () => new Date(), runners, bodyLimit });
   roundRoutes(app, db);
   const context = operationContext({ ...options, reader });
   operationRoutes(app, await allOperations(), context, { sql: sqlRoute(reader) });

@@ -33,6 +33,7 @@ export const GROUPS: Readonly<Record<string, Readonly<Record<string, string>>>> 
   },
   Judge: {
     judge: 'run methods over closed episodes and store their results',
+    unjudged: 'list the closed episodes that changed since methods last judged them',
     method: 'list, show and run the methods of the catalogue',
     blame: 'attribute failures to agents and steps; evaluate and annotate attributions',
     teams: 'list teams, those most similar to one, and the released version of one',

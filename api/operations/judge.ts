@@ -1,6 +1,6 @@
 /** Judging: methods over episodes. */
 import { Type } from 'typebox';
-import { parseMethods, writtenMethods } from './judge/methods.ts';
+import { methods } from './judge/methods.ts';
 import { sharesOf } from './judge/shares.ts';
 import { filter } from './lists.ts';
 import { defaulted, described, language, operation, written } from './operation.ts';
@@ -22,27 +22,7 @@ export const judge = operation({
   ],
   input: Type.Object(
     {
-      methods: Type.Optional(
-        written(
-          Type.Array(
-            Type.Object(
-              {
-                method: Type.String(),
-                params: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
-                reads: Type.Optional(
-                  Type.String({ description: 'the reward method before it whose rewards it takes' }),
-                ),
-              },
-              { additionalProperties: false },
-            ),
-            {
-              minItems: 1,
-              description: 'names, with parameters in braces: grpo_advantage{"scale_std":false},drmas_advantage',
-            },
-          ),
-          { value: 'list', parse: parseMethods, text: writtenMethods },
-        ),
-      ),
+      methods: Type.Optional(methods),
       filter: described(filter, 'only these episodes, their groups and their replays: a filter as in a recipe'),
       episodes: Type.Optional(
         written(

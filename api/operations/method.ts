@@ -1,8 +1,10 @@
 /** The catalogue of methods: what there is, what one takes, and running one on data. */
 import { Type } from 'typebox';
+import { EXIT } from '../../errors.ts';
+import { MAX_RECORD_BYTES } from '../../ingest/events/json.ts';
 import { named, nullable } from './fields.ts';
 import { listInput, listOf } from './lists.ts';
-import { operation, written } from './operation.ts';
+import { defaulted, local, operation, written } from './operation.ts';
 
 const does = () => import('./method/run.ts');
 const prints = () => import('./method/text.ts');
@@ -82,4 +84,36 @@ export const run = operation({
   body: true,
   run: async () => (await does()).run,
   text: async () => (await prints()).ran,
+});
+
+export const runLines = operation({
+  name: 'method.run-lines',
+  about: 'run a method for each line {"method":…,"input":…} of a file or of standard input',
+  notes: `Each line that is not empty gets one line, in order: {"output":…}, or {"error":{"code","message"}} and the rest goes on.
+Exit code 0 when every line was answered with an output, 3 when some were refused. A line may have ${MAX_RECORD_BYTES} bytes.`,
+  examples: [{ file: 'asked.ndjson', out: 'answered.ndjson' }, {}],
+  input: Type.Object(
+    {
+      file: defaulted(
+        local(Type.String({ description: 'JSON lines; - is standard input' }), 'only', { position: true }),
+        '-',
+      ),
+      out: Type.Optional(
+        local(Type.String({ description: 'file to write; standard output if left out' }), 'result', { value: 'file' }),
+      ),
+    },
+    { additionalProperties: false },
+  ),
+  output: Type.Object({
+    lines: Type.Integer(),
+    refused: Type.Integer(),
+    first_refused: nullable(Type.Integer({ description: 'number of the first line that was refused' })),
+  }),
+  scope: 'read',
+  changes: false,
+  alone: true,
+  here: true,
+  run: async () => (await import('./method/lines.ts')).runLines,
+  text: async () => (await prints()).ranLines,
+  exit: ({ refused }) => (refused > 0 ? EXIT.refused : EXIT.done),
 });

@@ -142,6 +142,8 @@ type Declaration<I extends TObject, O extends TSchema, C extends boolean, R> = {
   readonly alone?: true | ((input: InputOf<I>) => boolean);
   /** True: it is about the folders of this machine, so that it is not there over HTTP. */
   readonly here?: true;
+  /** True: it computes on the thread that asks, so the library does it in a process of its own. */
+  readonly blocks?: true;
   /** True: over HTTP its input is a body, also where it changes nothing. */
   readonly body?: true;
   /** True: agents ask it while they play, so over HTTP it answers from the tables as they are, with or without a projector. */

@@ -13,6 +13,9 @@ import { readTasksFile, readTeamFile } from './played-files.ts';
 const does = () => import('./rollout/run.ts');
 const prints = () => import('./rollout/text.ts');
 
+/** Attempts that a request leases or ends. */
+const MOST_ATTEMPTS = 1000;
+
 /** What is before and behind the first `=`. */
 function halves(text: string): readonly [string, string] {
   const [, name, value] = /^([^=]+)=(.+)$/s.exec(text) ?? [];
@@ -269,4 +272,99 @@ export const sweep = operation({
   run: async () => (await does()).sweep,
   text: async () => (await prints()).swept,
   exit: ({ points }) => (points === null || points.every(({ episodes }) => episodes > 0) ? EXIT.done : EXIT.failed),
+});
+
+const held = {
+  attempt_id: Type.String({ minLength: 1, maxLength: 512, pattern: '^[^\\u0000]*$' }),
+  token: Type.Integer({ minimum: 0, description: 'of the lease' }),
+};
+
+export const lease = operation({
+  name: 'rollout.lease',
+  about: 'lease the next attempts of a runner for a worker',
+  examples: [{ runner: 'desk' }, { runner: 'desk', count: 8, wait_s: 30 }],
+  input: Type.Object(
+    {
+      runner: Type.String({ maxLength: 512, description: 'a runner with workers: true' }),
+      count: defaulted(Type.Integer({ minimum: 1, maximum: MOST_ATTEMPTS, description: 'attempts, at most' }), 1),
+      wait_s: defaulted(
+        Type.Number({
+          minimum: 0,
+          maximum: 60,
+          description: 'seconds to wait for the first attempt where none waits',
+        }),
+        0,
+      ),
+    },
+    { additionalProperties: false },
+  ),
+  output: Type.Object({
+    attempts: Type.Array(
+      Type.Object({ ...held, lease_s: Type.Number({ description: 'seconds to the next sign of life' }) }),
+      { description: 'with what each is to play; none if none waits' },
+    ),
+  }),
+  scope: 'rollout',
+  changes: true,
+  run: async () => (await does()).lease,
+  text: async () => (await prints()).leased,
+});
+
+export const heartbeat = operation({
+  name: 'rollout.heartbeat',
+  about: 'give a sign of life of the worker that holds an attempt',
+  examples: [{ attempt_id: 'night-1/sums/0', token: 1 }],
+  input: Type.Object(held, { additionalProperties: false }),
+  output: Type.Object({
+    lease_s: Type.Number({ description: 'seconds for which it is held' }),
+    seconds_left: Type.Number({ description: 'until its deadline' }),
+  }),
+  scope: 'rollout',
+  changes: true,
+  run: async () => (await does()).heartbeat,
+  text: async () => (await prints()).held,
+});
+
+export const finish = operation({
+  name: 'rollout.finish',
+  about: 'end attempts; late and duplicate reports are stored and acknowledged',
+  examples: [{ attempts: [{ attempt_id: 'night-1/sums/0', token: 1, outcome: 'done', reward: 1 }] }],
+  input: Type.Object(
+    {
+      attempts: written(
+        Type.Array(
+          Type.Object(
+            {
+              ...held,
+              outcome: Type.Enum(['done', 'failed'], {
+                description: 'failed: an infrastructure error; it has no reward and is retried',
+              }),
+              reward: Type.Optional(nullable(Type.Number())),
+              answer: Type.Optional(nullable(Type.String())),
+              episode_outcome: Type.Optional(Type.Enum(['success', 'failure', 'unknown'])),
+              reason: Type.Optional(nullable(Type.String({ maxLength: 4000 }))),
+            },
+            { additionalProperties: false },
+          ),
+          { minItems: 1, maxItems: MOST_ATTEMPTS, description: 'how each ended' },
+        ),
+        { file: 'document', value: 'file' },
+      ),
+    },
+    { additionalProperties: false },
+  ),
+  output: Type.Object({
+    attempts: Type.Array(
+      Type.Object({
+        attempt_id: Type.String(),
+        state: Type.Enum(['accepted', 'late', 'duplicate'], { description: 'whether the report counted' }),
+        outcome: Type.Enum(['done', 'failed']),
+        why: nullable(Type.String()),
+      }),
+    ),
+  }),
+  scope: 'rollout',
+  changes: true,
+  run: async () => (await does()).finish,
+  text: async () => (await prints()).finished,
 });

@@ -36,6 +36,7 @@ const NAME = '^[^/\\\\\\u0000]*$';
 
 /** The operation as it is over HTTP, where nobody names a path of the server; null where it needs one. */
 export function overHttp(operation: Operation): Operation | null {
+  if (operation.here) return null;
   const { properties, ...rest } = operation.input;
   const isThere = (name: string) => /^(or name)?$/.test(writingOf(properties[name]!).path ?? '');
   const required = (rest.required ?? []) as readonly string[];

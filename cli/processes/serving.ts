@@ -49,8 +49,6 @@ export async function openServing(context: Context, options: ServingOptions): Pr
     { openUpstreams },
     { readPrices, readUpstreams },
     { readRoutes },
-    { readRunners },
-    { readScorers },
     { passedOn },
   ] = await Promise.all([
     import('../../api/http/app.ts'),
@@ -61,8 +59,6 @@ export async function openServing(context: Context, options: ServingOptions): Pr
     import('../../api/gateway/upstream/upstreams.ts'),
     import('../../api/gateway/upstream/settings.ts'),
     import('../../api/gateway/model-routes.ts'),
-    import('../../trainer/loop/play/runners.ts'),
-    import('../../trainer/loop/rewards/source.ts'),
     import('../../api/health/tracing/spans.ts'),
   ]);
   const { role, firstKey, prepare } = options;
@@ -90,7 +86,6 @@ export async function openServing(context: Context, options: ServingOptions): Pr
     routes,
     episodes: context.episodes,
     prices: readPrices(config.prices ?? {}),
-    runners: role === 'ingest' ? [] : readRunners(config.runners, readScorers(config.rewards)),
     keys,
     reader: context.reader,
     openLoopback,

@@ -29,60 +29,51 @@ export const AT_ONCE = 'at once';
 export const notify = (session: Pick<Session, 'query'>, channel: string, payload = ''): Promise<unknown> =>
   scalarOf(session, sql`pg_notify(${channel}, ${payload})`, { name: 'notify' });
 
-/** Notifications for requests that wait: they share one connection, which the first of them opens. */
-export type SharedNotifications = {
-  /** What `look` finds: it is asked at once, and after each notification. Null once `ms` have passed, the signal fires or they are closed. */
-  readonly until: <T>(
-    look: () => Promise<T | null>,
-    options: { readonly ms: number; readonly signal: AbortSignal },
-  ) => Promise<T | null>;
-  /** Ends all who wait. */
-  readonly close: () => Promise<void>;
-};
+/** Of each database and channel who waits: they share one connection, which the first of them opens and the database closes. */
+const shared = new WeakMap<Db, Map<string, { readonly wakes: Set<() => void>; listening: Promise<unknown> | null }>>();
 
-export function sharedNotifications(db: Db, channel: string): SharedNotifications {
-  const waiting = new Set<() => void>();
-  const closed = new AbortController();
-  let subscription: ReturnType<Db['listen']> | null = null;
-  const onNotification = () => {
-    for (const wake of waiting) wake();
-  };
-  const subscribe = () => {
-    const asked = db.listen(channel, onNotification);
-    // Where the database is away the next request tries again.
-    asked.catch(() => {
-      subscription = null;
+function waitingFor(db: Db, channel: string) {
+  const channels = shared.get(db) ?? new Map();
+  shared.set(db, channels);
+  const known = channels.get(channel) ?? { wakes: new Set<() => void>(), listening: null };
+  channels.set(channel, known);
+  return known;
+}
+
+/** What `look` finds: it is asked at once, and after each notification. Null once `ms` have passed or the signal fires. */
+export async function untilNotified<T>(
+  db: Db,
+  channel: string,
+  look: () => Promise<T | null>,
+  { ms, signal }: { readonly ms: number; readonly signal: AbortSignal },
+): Promise<T | null> {
+  const deadline = performance.now() + ms;
+  const of = waitingFor(db, channel);
+  of.listening ??= db
+    .listen(channel, () => {
+      for (const wake of of.wakes) wake();
+    })
+    .catch((error) => {
+      // Where the database is away the next request tries again.
+      of.listening = null;
+      throw error;
     });
-    return asked;
-  };
-  return {
-    until: async (look, { ms, signal }) => {
-      const deadline = performance.now() + ms;
-      subscription ??= subscribe();
-      await subscription;
-      while (!signal.aborted && !closed.signal.aborted) {
-        const woken = new AbortController();
-        const wake = () => woken.abort();
-        // Before the look, so that nothing is missed between the two.
-        waiting.add(wake);
-        try {
-          const found = await look();
-          const left = deadline - performance.now();
-          if (found !== null || left <= 0) return found;
-          await sleep(left, undefined, { signal: AbortSignal.any([woken.signal, signal, closed.signal]) }).catch(
-            () => {},
-          );
-        } finally {
-          waiting.delete(wake);
-        }
-      }
-      return null;
-    },
-    close: async () => {
-      closed.abort();
-      await (await subscription?.catch(() => null))?.close();
-    },
-  };
+  await of.listening;
+  while (!signal.aborted) {
+    const woken = new AbortController();
+    const wake = () => woken.abort();
+    // Before the look, so that nothing is missed between the two.
+    of.wakes.add(wake);
+    try {
+      const found = await look();
+      const left = deadline - performance.now();
+      if (found !== null || left <= 0) return found;
+      await sleep(left, undefined, { signal: AbortSignal.any([woken.signal, signal]) }).catch(() => {});
+    } finally {
+      of.wakes.delete(wake);
+    }
+  }
+  return null;
 }
 
 /** Calls `work` until the signal fires: at once, after each notification on the channel, and again while it answers true. */

@@ -1,7 +1,6 @@
 /** Bodies that fit what a route documents, but hold odd values: they come past the schema, to what reads and stores them. */
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { readRunners } from '../../trainer/loop/play/runners.ts';
 import { anyCharacter } from '../support/character.ts';
 import { post, type TestApp, testApp } from './support/app.ts';
 
@@ -15,8 +14,8 @@ let routes: Route[];
 let addSchedule: () => Promise<{ readonly statusCode: number }>;
 const JSON_BODY = { 'content-type': 'application/json' };
 beforeAll(async () => {
-  const runners = readRunners({ team: { command: ['true'] }, remote: { workers: true } }, {});
-  at = await testApp({ runners });
+  const runners = { team: { command: ['true'] }, remote: { workers: true } };
+  at = await testApp({ settings: { judge: null, close_after: 1800, notify: null, runners } });
   const event = (id: string, name: string, data: object) => ({
     ...{ specversion: '1.0', source: '/s', id, type: `troupe.${name}.v1`, data },
   });

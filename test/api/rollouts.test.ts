@@ -38,7 +38,7 @@ const playRollouts = (): Promise<void> => {
   return runJobs(context, { worker: 'w', handlers, signal, pollMs: 20 });
 };
 beforeEach(async () => {
-  at = await testApp({ runners, settings: { ...settings, runners: RUNNERS } });
+  at = await testApp({ settings: { ...settings, runners: RUNNERS } });
   stop = new AbortController();
   running = [runProjector(at.db, { signal: stop.signal, onTrouble: () => {} }), playRollouts()];
 });

@@ -193,10 +193,12 @@ describe('from recorded plays to a checkpoint, by commands alone', () => {
       '--temperature',
       '0',
     ];
-    const sample = await done(...asked);
-    expect(Object.keys(sample)).toEqual(['token_ids', 'logprobs']);
+    const {
+      samples: [sample],
+    } = await done(...asked);
+    expect(Object.keys(sample)).toEqual(['token_ids', 'logprobs', 'text']);
     expect(sample.token_ids.length).toBe(sample.logprobs.length);
-    expect(await done(...asked, '--seed', '9')).toEqual(sample);
+    expect(await done(...asked, '--seed', '9')).toEqual({ samples: [sample] });
     const several = await done(...asked.slice(0, -1), '1', '--n', '3');
     expect(several.samples).toHaveLength(3);
 

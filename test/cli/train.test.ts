@@ -1,7 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { loraSpec } from '../../cli/commands/train.ts';
 import { openAdapter } from '../../trainer/model/adapter-directory.ts';
 import { loadCheckpoint } from '../../trainer/model/checkpoints/checkpoint.ts';
 import { mergeAdapter } from '../../trainer/model/lora.ts';
@@ -44,12 +43,12 @@ describe('training from files, by commands alone', () => {
   ];
 
   it.each([
-    ['lr', '-1', '--lr should be a number above 0.'],
-    ['lr', '0', '--lr should be a number above 0.'],
-    ['weight-decay', '-0.1', '--weight-decay should be a number from 0.'],
-    ['warmup', '-3', '--warmup should be a number from 0.'],
-    ['clip', '-1', '--clip should be a number from 0.'],
-    ['beta2', '1.5', '--beta2 should be a number between 0 and 1.'],
+    ['lr', '-1', '--lr should be > 0'],
+    ['lr', '0', '--lr should be > 0'],
+    ['weight-decay', '-0.1', '--weight-decay should be'],
+    ['warmup', '-3', '--warmup should be'],
+    ['clip', '-1', '--clip should be'],
+    ['beta2', '1.5', '--beta2 should be'],
   ])('trains nothing with --%s %s', async (option, value, reason) => {
     const { code, err } = await at.run(sft('refused', `--${option}`, value));
     expect([code, err]).toEqual([2, expect.stringContaining(reason)]);
@@ -72,7 +71,7 @@ describe('training from files, by commands alone', () => {
     expect(summary.losses[5]).toBeLessThan(summary.losses[0]);
     expect(readFileSync(join(path('a'), 'latest'), 'utf8').trim()).toBe(summary.checkpoint_id);
     expect(readFileSync(summary.report, 'utf8')).toContain('</svg>');
-    const again = document(await at.run(sft('b', '--no-report')));
+    const again = document(await at.run(sft('b', '--no-curves')));
     expect([again.losses, again.grad_norms, again.checkpoint_id]).toEqual([
       summary.losses,
       summary.grad_norms,
@@ -89,7 +88,7 @@ describe('training from files, by commands alone', () => {
     );
     const base = ['train', 'sft', '--model', path('model'), '--out', path('mixed'), '--json', '--data'];
     const mixed = await at.run([...base, path('mixed.jsonl')]);
-    expect([mixed.code, mixed.err]).toEqual([3, expect.stringContaining('mixed.jsonl:2: input_ids[1] should be')]);
+    expect([mixed.code, mixed.err]).toEqual([3, '']);
     expect(document(mixed).rows).toMatchObject({ used: 2, refused: 1, errors: [{ line: 2, field: 'input_ids[1]' }] });
     writeFileSync(path('bad.jsonl'), '{"input_ids":[2,999]}\n');
     const bad = await at.run([...base, path('bad.jsonl')]);
@@ -147,8 +146,9 @@ describe('training from files, by commands alone', () => {
     const head = (folder: string) => JSON.parse(readFileSync(join(folder, 'config.json'), 'utf8')).architectures;
 
     const value = await run('value', 'model', 'earned.jsonl', 'critic');
-    expect([value.code, value.err]).toEqual([3, expect.stringContaining('earned.jsonl:3: reward should be a number')]);
+    expect([value.code, value.err]).toEqual([3, '']);
     const critic = document(value);
+    expect(critic.rows.errors).toMatchObject([{ line: 3, field: 'reward', expected: 'a number' }]);
     expect(critic.losses[0]).toBeCloseTo(0.5, 5);
     expect(critic.losses.at(-1)).toBeLessThan(0.2);
     expect(head(critic.directory)).toEqual(['LlamaForTokenClassification']);
@@ -186,7 +186,8 @@ describe('training from files, by commands alone', () => {
     const from = (model: string, out: string, ...more: string[]) => at.run([...sft(out, ...more), '--model', model]);
     const ended = await from(first.directory, 'onward', ...lora);
     const base = await openModelForIds(path('model'));
-    expect(ended.err).toContain(`Going on with the adapter of ${first.checkpoint_id}, which lies over ${base.id}.`);
+    const said = await at.run([...sft('said', ...lora), '--model', first.directory].filter((one) => one !== '--json'));
+    expect(said.err).toContain(`Going on with the adapter of ${first.checkpoint_id}, which lies over ${base.id}.`);
     const second = document(ended);
     const [one, two] = await Promise.all([first.adapter, second.adapter].map(openAdapter));
     expect([one!.baseModel, two!.baseModel]).toEqual([path('model'), path('model')]);
@@ -252,21 +253,16 @@ describe('training from files, by commands alone', () => {
   it('what does not make sense is refused with 2 and names the flag', async () => {
     for (const [flags, expected] of [
       [['--epochs', '2'], '--steps and --epochs'],
-      [['--lora', 'rank=3'], '--lora'],
+      [['--lora', 'rank=3'], '--lora should have r, alpha and targets, not "rank"'],
+      [['--lora', 'r=0'], '--lora'],
+      [['--lora', 'r=1.5'], '--lora'],
+      [['--lora', 'alpha=-1'], '--lora'],
+      [['--steps', '0'], '--steps'],
     ] as const) {
       const ended = await at.run(sft('wrong', ...flags).filter((flag) => flag !== '--json'));
       expect([ended.code, ended.err]).toEqual([2, expect.stringContaining(expected)]);
     }
     const policy = await at.run(['train', 'rl', '--model', path('model'), '--data', path('rows.jsonl'), '--out', 'x']);
     expect([policy.code, policy.err]).toEqual([2, expect.stringContaining('frozen dataset')]);
-  });
-});
-
-describe('--lora', () => {
-  it('takes rank, alpha and targets in any order, with defaults', () => {
-    expect(loraSpec('r=4,alpha=8,targets=q_proj,v_proj')).toEqual({ r: 4, alpha: 8, targets: ['q_proj', 'v_proj'] });
-    expect(loraSpec('targets=q_proj,r=2')).toEqual({ r: 2, alpha: 4, targets: ['q_proj'] });
-    expect(loraSpec('r=4,targets=all-linear')).toEqual({ r: 4, alpha: 8, targets: null });
-    for (const wrong of ['r=0', 'r=1.5', 'alpha=-1', 'rank=4']) expect(() => loraSpec(wrong)).toThrow(/--lora/);
   });
 });

@@ -264,10 +264,12 @@ describe('training as jobs', () => {
       const numbers = { steps: 2, batch: 4, learning_rate: 0.005, warmup: 0, beta: 0.1 };
       return done(`pairs within ${context}`, 'dpo', { ...common(), base: dir, ...numbers });
     };
-    await expect(within(5)).rejects.toThrow(/None of \d+ pairs has anything to learn within the 5 tokens/);
+    await expect(within(5)).rejects.toThrow(/none of its \d+ rows has anything to learn within the context/);
     const [cut, whole] = [await within(6), await within(7)];
     const loss = ({ metrics }: typeof cut) => metrics.find(({ name }) => name === 'loss')!.value;
     expect(loss(cut)).not.toBe(loss(whole));
+    expect(cut.result).toMatchObject({ metrics: { rows_cut: expect.any(Number) } });
+    expect(whole.result).not.toMatchObject({ metrics: { rows_cut: expect.any(Number) } });
   }, 60_000);
 
   it('an sft job reports every tenth step and the last, with token accuracy where asked for', async () => {

@@ -17,6 +17,7 @@ import { JSON_TYPE, readJson } from '../checked-body.ts';
 import type { Identity } from '../key-ring.ts';
 import { documented, type RouteDoc } from '../openapi.ts';
 import { queryValues } from '../query.ts';
+import { untilGone } from '../until-gone.ts';
 import { refuseBeyond } from './events.ts';
 
 type ServerContext = Pick<ChangeContext, 'db' | 'log' | 'artifacts' | 'book' | 'project'> & Partial<ChangeContext>;
@@ -69,6 +70,8 @@ export function operationRoutes(
   context: ChangeContext,
   own: Readonly<Record<string, OwnAnswer>> = {},
 ): void {
+  const closing = new AbortController();
+  app.addHook('preClose', async () => closing.abort());
   for (const declared of operations) {
     const operation = overHttp(declared);
     if (operation === null) continue;
@@ -89,16 +92,19 @@ export function operationRoutes(
         const input = { ...(given as object), ...inPathOf(operation, request.params as Record<string, string>) };
         if (answer !== undefined) return answer(inputOf(operation, input), request, reply);
         if (isContent) {
-          const context = { ...asked, by, log: within(request.identity, asked.log), signal: goneSignal(reply) };
+          const context = { ...asked, by, log: within(request.identity, asked.log), signal: untilGone(reply) };
           const content = (request.body as Readable | undefined) ?? Readable.from([]);
           return performOnBytes(declared, context, { allowed: operation, given: input, content });
         }
         if (written !== undefined) {
-          const context = { ...asked, by, signal: goneSignal(reply) };
+          const context = { ...asked, by, signal: untilGone(reply) };
           const { output, result } = await performForBytes(declared, context, { allowed: operation, given: input });
           return reply.type(typeOf(written.kind)).header(OUTPUT_HEADER, asHeader(output)).send(Readable.from(result));
         }
-        if (!isJob(declared)) return perform(operation, { ...asked, by }, input);
+        if (!isJob(declared)) {
+          const signal = AbortSignal.any([untilGone(reply), closing.signal]);
+          return perform(operation, { ...asked, by, signal }, input);
+        }
         const key = request.headers['idempotency-key'];
         const job = await requestOperation({ ...asked, by }, operation, { input, key: key?.toString() });
         return reply
@@ -127,13 +133,6 @@ const within = (identity: Identity | null, log: ChangeContext['log']): ChangeCon
 });
 
 const typeOf = (kind: string): string => (kind === 'results' ? 'application/x-tar' : 'application/octet-stream');
-
-/** Fires when whoever asked is gone. */
-function goneSignal({ raw }: FastifyReply): AbortSignal {
-  const gone = new AbortController();
-  raw.once('close', () => gone.abort());
-  return gone.signal;
-}
 
 /** JSON in the characters that a header may have. */
 const asHeader = (output: unknown): string =>

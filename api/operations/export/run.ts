@@ -39,7 +39,7 @@ export async function exported(
 }
 
 /** Opened at once, so that an unwritable file is reported before anything is read. */
-async function fileToWrite(file: string): Promise<WriteStream> {
+export async function fileToWrite(file: string): Promise<WriteStream> {
   const out = createWriteStream(file);
   await once(out, 'open').catch((cause) => {
     throw new TroupeError('not_found', `${file} cannot be written: ${(cause as Error).message}.`, { cause });

@@ -1,6 +1,8 @@
 /** Methods as people write them in one line: names, with parameters in braces, separated by commas. */
+import { Type } from 'typebox';
 import { got, TroupeError } from '../../../errors.ts';
 import type { MethodRequest } from '../../../store/evaluate/judging/judge.ts';
+import { written } from '../operation.ts';
 
 /**
  * `a,b{"x":1}`: what stands in braces is JSON; its `reads` names the reward method whose rewards the method takes.
@@ -22,7 +24,7 @@ export function parseMethods(list: string): MethodRequest[] {
 }
 
 /** The same methods as one line. */
-export const writtenMethods = (methods: readonly MethodRequest[]): string =>
+const writtenMethods = (methods: readonly MethodRequest[]): string =>
   methods
     .map(({ method, params = {}, reads }) => {
       const inBraces = { ...params, ...(reads === undefined ? {} : { reads }) };
@@ -72,3 +74,22 @@ function partsOf(list: string): string[] {
   }
   return [...parts, part];
 }
+
+/** The field of an input that names them. */
+export const methods = written(
+  Type.Array(
+    Type.Object(
+      {
+        method: Type.String(),
+        params: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+        reads: Type.Optional(Type.String({ description: 'the reward method before it whose rewards it takes' })),
+      },
+      { additionalProperties: false },
+    ),
+    {
+      minItems: 1,
+      description: 'names, with parameters in braces: grpo_advantage{"scale_std":false},drmas_advantage',
+    },
+  ),
+  { value: 'list', parse: parseMethods, text: writtenMethods },
+);

@@ -15,7 +15,7 @@ import { closedEpisodes } from '../../../store/evaluate/judging/unjudged.ts';
 import { unreadRewards } from '../../../store/evaluate/judging/unread-rewards.ts';
 import { episodesMeeting, readEpisodeFilter } from '../../../store/filter/episode-filter.ts';
 import { filterText } from '../../../store/filter/filter-text.ts';
-import type { ChangeContext } from '../operation.ts';
+import type { ChangeContext, ReadContext } from '../operation.ts';
 import { parseMethods } from './methods.ts';
 import { sharesOf } from './shares.ts';
 
@@ -95,4 +95,14 @@ async function requireEpisodes(db: Db, named: readonly string[]): Promise<void> 
       field: 'episodes',
       hint: '`troupe episodes` lists them.',
     });
+}
+
+export async function waiting(
+  { db, now, settings, catchUp, patiently }: ReadContext,
+  { methods }: { readonly methods: readonly MethodRequest[] },
+) {
+  await resolveMethods(methods);
+  await catchUp();
+  const options = { now: now(), closeAfter: settings.close_after };
+  return { episodes: await patiently(() => unjudged(db, methods, options)) };
 }

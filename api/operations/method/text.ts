@@ -1,4 +1,5 @@
 /** Methods as text for people. */
+import { countText } from '../../../errors.ts';
 import { isRecord } from '../../../ingest/events/json.ts';
 import type { Printer } from '../operation.ts';
 import type { list } from './list.ts';
@@ -46,6 +47,19 @@ export function shown(method: Awaited<ReturnType<typeof show>>, { table }: Print
 }
 
 export const ran = ({ output }: Awaited<ReturnType<typeof run>>): string => jsonText(output);
+
+/** Beside the answers, which may stand on standard output. */
+export function ranLines(
+  {
+    lines,
+    refused,
+    first_refused,
+  }: { readonly lines: number; readonly refused: number; readonly first_refused: number | null },
+  { say }: Pick<Printer, 'say'>,
+): string {
+  if (refused > 0) say(`${refused} of ${countText(lines, 'line')} refused, the first is line ${first_refused}.`);
+  return '';
+}
 
 /** JSON that keeps the sign of -0, which `JSON.stringify` drops. */
 export function jsonText(value: unknown): string {

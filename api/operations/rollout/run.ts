@@ -3,9 +3,10 @@ import { randomBytes } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { countText, TroupeError } from '../../../errors.ts';
+import { untilNotified } from '../../../store/db/notifications.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { firstOf, query, rowsOf, sql } from '../../../store/db/query.ts';
-import { attemptCounts, ofRollout } from '../../../store/loop/play/attempts.ts';
+import { ATTEMPTS_ADDED, attemptCounts, ofRollout } from '../../../store/loop/play/attempts.ts';
 import { requestRollout, rolloutWithTasks } from '../../../store/loop/play/request.ts';
 import {
   checkedRolloutId,
@@ -15,6 +16,13 @@ import {
   type RolloutSpec,
 } from '../../../store/loop/play/rollout.ts';
 import type { RolloutResult } from '../../../trainer/loop/play/handler.ts';
+import {
+  beat,
+  type Finish,
+  finish as finishAttempts,
+  lease as leaseAttempts,
+  workersRunner,
+} from '../../../trainer/loop/play/leases.ts';
 import { findRunner, readRunners } from '../../../trainer/loop/play/runners.ts';
 import { combinations, type Setting, sweepPoints } from '../../../trainer/loop/play/sweep.ts';
 import { readScorers } from '../../../trainer/loop/rewards/source.ts';
@@ -32,9 +40,12 @@ export async function start(context: ChangeContext, { id, detach, ...asked }: As
   return played(context, rollout_id, asked, detach);
 }
 
+const runnersOf = ({ settings }: ReadContext) =>
+  readRunners(settings.runners ?? null, readScorers(settings.rewards ?? null));
+
 /** @throws TroupeError `not_found` naming the runners that there are */
-const requireRunner = ({ settings }: ReadContext, { runner }: Pick<RolloutRequest, 'runner'>) =>
-  findRunner(readRunners(settings.runners ?? null, readScorers(settings.rewards ?? null)), runner);
+const requireRunner = (context: ReadContext, { runner }: Pick<RolloutRequest, 'runner'>) =>
+  findRunner(runnersOf(context), runner);
 
 const madeUpId = (now: Date): string =>
   `r${now.toISOString().slice(0, 19).replace(/[-:]/g, '').replace('T', '-')}-${randomBytes(2).toString('hex')}`;
@@ -160,3 +171,25 @@ const failureOf = (db: Db, id: string) =>
       .where('outcome', '=', 'failed')
       .limit(1),
   );
+
+export async function lease(
+  context: ChangeContext,
+  { runner, count, wait_s }: { readonly runner: string; readonly count: number; readonly wait_s: number },
+) {
+  const of = workersRunner(runnersOf(context), runner);
+  const next = () => leaseAttempts(context, of, count);
+  if (wait_s === 0) return { attempts: await next() };
+  const some = async () => {
+    const attempts = await next();
+    return attempts.length === 0 ? null : attempts;
+  };
+  const options = { ms: wait_s * 1000, signal: context.signal };
+  return { attempts: (await untilNotified(context.db, ATTEMPTS_ADDED, some, options)) ?? [] };
+}
+
+export const heartbeat = (context: ChangeContext, held: { readonly attempt_id: string; readonly token: number }) =>
+  beat(context, { ...held, runners: runnersOf(context) });
+
+export const finish = async (context: ChangeContext, { attempts }: { readonly attempts: readonly Finish[] }) => ({
+  attempts: await finishAttempts(context, attempts),
+});

@@ -96,3 +96,20 @@ export function summary(result: RolloutResult, { table }: Pick<Printer, 'table'>
     );
   return lines.join('\n');
 }
+
+export const leased = ({ attempts }: Output<'lease'>, { table }: Printer): string =>
+  attempts.length === 0
+    ? 'No attempt waits.'
+    : table(
+        ['attempt', 'token', 'seconds'],
+        attempts.map(({ attempt_id, token, lease_s }) => [attempt_id, token, lease_s]),
+      );
+
+export const held = ({ lease_s, seconds_left }: Output<'heartbeat'>): string =>
+  `It is held for ${lease_s} s; its deadline is in ${seconds_left} s.`;
+
+export const finished = ({ attempts }: Output<'finish'>, { table }: Printer): string =>
+  table(
+    ['attempt', 'report', 'outcome', 'why'],
+    attempts.map(({ attempt_id, state, outcome, why }) => [attempt_id, state, outcome, why]),
+  );

@@ -72,21 +72,31 @@ async function ofDataset<R>(
   reader: DataReader<R>,
 ): Promise<TrainingData<R>> {
   const dataset = await openDataset(name.includes('/') ? resolve(name) : await findDataset(datasets, name));
+  return requireRows(name, split, readSplit(dataset, split, reader));
+}
+
+/** What a reader makes of a split of a dataset, which may be no row at all. */
+export function readSplit<R>(dataset: OpenedDataset, split: string, reader: DataReader<R>): TrainingData<R> {
   const { rows, refused } = reader.ofDataset(dataset, split);
-  const fitted = withinLength(rows, reader);
-  if (fitted.rows.length === 0) {
-    const [first] = refused;
-    const why = first
-      ? `${refused.length} were refused, the first because ${first.field || 'the row'} should be ${first.expected}, it is ${first.got}`
-      : `it has ${rows.length}, of which ${fitted.skipped} are too long`;
-    throw new TroupeError('training_failed', `Split ${split} of ${name} has no row to learn from: ${why}.`, {
-      hint:
-        fitted.skipped > 0
-          ? 'Begin with a model of a longer context, or freeze shorter steps.'
-          : 'Look at what the filters of its recipe left: troupe dataset show.',
-    });
-  }
-  return { ...fitted, refused, sha256: dataset.manifest.content_sha256, dataset };
+  return { ...withinLength(rows, reader), refused, sha256: dataset.manifest.content_sha256, dataset };
+}
+
+/** @throws TroupeError `training_failed` where there is no row to learn from, and why */
+export function requireRows<R>(name: string, split: string, data: TrainingData<R>): TrainingData<R> {
+  const { rows, refused, skipped } = data;
+  if (rows.length > 0) return data;
+  const [first] = refused;
+  const why = first
+    ? `${refused.length} were refused, the first because ${first.field || 'the row'} should be ${first.expected}, it is ${first.got}`
+    : skipped > 0
+      ? `none of its ${countText(skipped, 'row')} has anything to learn within the context of the model`
+      : 'it is empty';
+  throw new TroupeError('training_failed', `Split ${split} of ${name} has no row to learn from: ${why}.`, {
+    hint:
+      skipped > 0
+        ? 'Begin with a model of a longer context, or freeze shorter steps.'
+        : 'Look at what the filters of its recipe left: troupe dataset show.',
+  });
 }
 
 function withinLength<R>(rows: readonly R[], reader: DataReader<R>): Pick<TrainingData<R>, 'rows' | 'cut' | 'skipped'> {

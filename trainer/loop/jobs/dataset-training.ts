@@ -1,24 +1,16 @@
-/** How each kind of training job reads the rows of a frozen dataset, fits them into memory, and trains a learner on them. */
+/** How each kind of training job trains a learner on the rows of a frozen dataset. */
 import { TroupeError } from '../../../errors.ts';
 import { groupBy } from '../../../ingest/events/group-by.ts';
 import type { OpenedDataset } from '../../../store/datasets/read.ts';
 import { shuffledOrder } from '../../learn/data/orders.ts';
-import { cutPair, preferenceRows } from '../../learn/data/preference-rows.ts';
-import {
-  cutRow,
-  policyRow,
-  type RewardedStep,
-  type StepRow,
-  supervisedRow,
-  type TokenRow,
-  type TrainingRow,
-} from '../../learn/data/training-rows.ts';
-import { valuedStep } from '../../learn/data/value-rows.ts';
+import { pairs, policyRows, supervisedRows, tokensOf, tokensOfPair, valuedRows } from '../../learn/data/readers.ts';
+import { type DataReader, readSplit, requireRows, type TrainingData } from '../../learn/data/training-data.ts';
+import type { TrainingRow } from '../../learn/data/training-rows.ts';
 import { DEFAULTS } from '../../learn/defaults.ts';
 import type { Learner } from '../../learn/learner.ts';
 import { courseOf, dpoOptions, rlOptions, sftOptions } from '../../learn/numbers.ts';
-import { type PreferenceRow, preference, referenceScores } from '../../learn/preference.ts';
-import { policyPlan, type RlOutcome, rlPass, withReference } from '../../learn/rl.ts';
+import { preference, referenceScores } from '../../learn/preference.ts';
+import { policyPlan, rlPass, withReference } from '../../learn/rl.ts';
 import { roleOrder } from '../../learn/role-steps.ts';
 import { sft } from '../../learn/sft.ts';
 import type { FinishedStep, Watch } from '../../learn/training-loop.ts';
@@ -38,26 +30,24 @@ export type TrainingOn = {
 /** Supervised steps, as many of each role as the spec asks for. Resolves with each role's loss at the end. */
 export async function trainSupervised({ learner, dataset, memory, watch }: TrainingOn, spec: SftSpec) {
   const { steps, batch = DEFAULTS.batch, seed } = spec;
-  const rows = stepRows(dataset).flatMap((row) => withinContext(supervisedRow(row, learner.open), learner));
-  memory.require(learner, { tokens: rows.map(length), rowsPerStep: batch, what: 'rows a step (batch)' });
+  const { rows, ...left } = rowsIn(dataset, supervisedRows(learner.open, longestOf(learner)));
+  memory.require(learner, { tokens: rows.map(tokensOf), rowsPerStep: batch, what: 'rows a step (batch)' });
   const { roleOf, ...taken } = roleOrder(
-    rows.map(({ role }) => role),
+    rows.map(({ role = '' }) => role),
     { steps, batch, seed },
   );
   const byRole = watch((step) => roleOf(step - 1));
   const { curves } = await sft(learner.model, rows, sftOptions(taken, spec), byRole);
-  return lateLosses(curves.loss, roleOf);
+  return { ...lateLosses(curves.loss, roleOf), ...left };
 }
 
 /** DPO against the weights that the learner begins with. Resolves with the last value of each metric. */
 export async function trainPreference({ learner, dataset, memory, watch }: TrainingOn, spec: DpoSpec) {
   const { model, open } = learner;
   const { steps, batch = DEFAULTS.batch, seed } = spec;
-  const rows = pairsWithinContext(preferenceRows(dataset, open), open.config.max_position_embeddings);
+  const { rows, ...left } = rowsIn(dataset, pairs(open, longestOf(learner)));
   memory.require(learner, {
-    tokens: rows.map(
-      ({ promptIds, chosen, rejected }) => length({ promptIds, tokenIds: chosen.tokenIds }) + rejected.tokenIds.length,
-    ),
+    tokens: rows.map(tokensOfPair),
     rowsPerStep: batch,
     what: 'pairs a step (batch)',
     sharedPrompts: true,
@@ -65,21 +55,16 @@ export async function trainPreference({ learner, dataset, memory, watch }: Train
   const order = shuffledOrder(rows.length, { batch }, seed);
   const reference = await referenceScores(model, rows);
   const { curves } = await preference(model, rows, { ...dpoOptions({ steps, order }, spec), reference }, watch());
-  return Object.fromEntries(
-    Object.entries({ loss: curves.loss, ...curves.metrics }).map(([name, values]) => [name, values.at(-1) ?? 0]),
-  );
+  const last = Object.entries({ loss: curves.loss, ...curves.metrics }).map(([name, all]) => [name, all.at(-1) ?? 0]);
+  return { ...(Object.fromEntries(last) as Record<string, number>), ...left };
 }
 
 /** A value head on rewards, or on advantages where the recipe names a credit method. */
 export async function trainValue({ learner, dataset, memory, watch }: TrainingOn, spec: ValueSpec) {
   const { of, loss = DEFAULTS.value_loss, steps, batch = DEFAULTS.batch } = spec;
-  const by = dataset.manifest.recipe.credit === null ? 'reward' : 'advantage';
   const range = loss === 'cross-entropy' ? 'share' : 'any';
-  const rows = stepRows(dataset).flatMap((step) => {
-    const row = valuedStep(step as RewardedStep, learner.open, { of, by, range });
-    return row === null ? [] : withinContext(row, learner);
-  });
-  memory.require(learner, { tokens: rows.map(length), rowsPerStep: batch, what: 'rows a step (batch)' });
+  const { rows, ...left } = rowsIn(dataset, valuedRows(learner.open, longestOf(learner), { of, range }));
+  memory.require(learner, { tokens: rows.map(tokensOf), rowsPerStep: batch, what: 'rows a step (batch)' });
   let last: FinishedStep | null = null;
   const watched = watch();
   const onStep = async (done: FinishedStep) => {
@@ -88,22 +73,20 @@ export async function trainValue({ learner, dataset, memory, watch }: TrainingOn
   };
   const course = courseOf('value', { steps, order: shuffledOrder(rows.length, { batch }, spec.seed) }, spec);
   await trainValueHead(learner.model, rows, { ...course, loss }, { ...watched, onStep });
-  return { rows: rows.length, ...stepMetrics([last!]) };
+  return { rows: rows.length, ...stepMetrics([last!]), ...left };
 }
 
-/** One pass of a policy gradient. Resolves with the metrics of each role. */
-export async function trainPolicy(
-  { learner, dataset, memory, watch }: TrainingOn,
-  spec: RlSpec,
-): Promise<RlOutcome['roles']> {
+/** One pass of a policy gradient. Resolves with the metrics of each role, and what was left out. */
+export async function trainPolicy({ learner, dataset, memory, watch }: TrainingOn, spec: RlSpec) {
   const { model } = learner;
-  const rows = stepRows(dataset).map(policyRow);
+  const data = readSplit(dataset, 'train', policyRows(longestOf(learner)));
+  const { rows } = data;
   requireAdvantages(rows, dataset);
   const options = rlOptions(spec, model);
   // Without a row it makes no step: all groups were left out for want of a signal.
   if (rows.length > 0)
     memory.require(learner, {
-      tokens: rows.map(length),
+      tokens: rows.map(tokensOf),
       rowsPerStep: rowsOfStep(rows, options.roles),
       what: 'rows a step (groups)',
     });
@@ -115,7 +98,7 @@ export async function trainPolicy(
     options,
     watch((step) => steps[step - 1]!.role),
   );
-  return roles;
+  return { roles, left: leftOut(data) };
 }
 
 /** Groups that are all right or all wrong teach nothing, which is an outcome; advantages that nobody could compute are a fault. */
@@ -142,9 +125,6 @@ function lateLosses(losses: readonly number[], roleOf: (step: number) => string)
   );
 }
 
-const length = ({ promptIds, tokenIds }: Pick<TrainingRow, 'promptIds' | 'tokenIds'>): number =>
-  promptIds.length + tokenIds.length;
-
 /** Rows of a step at most: as many groups of each role as are asked for, each as large as the largest. */
 function rowsOfStep(rows: readonly TrainingRow[], roles: readonly { readonly groups: number }[]): number {
   const sizes = new Map<string, number>();
@@ -153,23 +133,21 @@ function rowsOfStep(rows: readonly TrainingRow[], roles: readonly { readonly gro
   return Math.min(rows.length, groups * Math.max(1, ...sizes.values()));
 }
 
-/** Cut at its end to the model's context, as `train` does; nothing where all that is learnt lies beyond it. */
-function withinContext<Row extends TokenRow>(row: Row, { open }: Learner): Row[] {
-  const cut = cutRow(row, open.config.max_position_embeddings);
-  return cut === null ? [] : [{ ...row, ...cut }];
+/** The rows that a job learns from, and how many were cut or left out for their length. */
+function rowsIn<R>(dataset: OpenedDataset, reader: DataReader<R>) {
+  const data = requireRows(dataset.manifest.dataset_id, 'train', readSplit(dataset, 'train', reader));
+  const [first] = data.refused;
+  if (first !== undefined)
+    throw new TroupeError(
+      'input_refused',
+      `${first.field || 'The row'} of row ${first.line} of the dataset should be ${first.expected}, it is ${first.got}.`,
+    );
+  return { rows: data.rows, ...leftOut(data) };
 }
 
-/** The same for pairs. @throws TroupeError `training_failed` where nothing of any pair is left */
-function pairsWithinContext(pairs: readonly PreferenceRow[], longest: number): PreferenceRow[] {
-  const left = pairs.flatMap((pair) => {
-    const length = pair.promptIds.length + Math.max(pair.chosen.tokenIds.length, pair.rejected.tokenIds.length);
-    return length <= longest ? pair : (cutPair(pair, longest) ?? []);
-  });
-  if (left.length > 0) return left;
-  throw new TroupeError(
-    'training_failed',
-    `None of ${pairs.length} pairs has anything to learn within the ${longest} tokens of the model's context.`,
-  );
-}
+const leftOut = ({ cut, skipped }: TrainingData<unknown>) => ({
+  ...(cut > 0 ? { rows_cut: cut } : {}),
+  ...(skipped > 0 ? { rows_left_out: skipped } : {}),
+});
 
-const stepRows = (dataset: OpenedDataset): StepRow[] => [...dataset.rows('train')] as unknown as StepRow[];
+const longestOf = ({ open }: Learner): number => open.config.max_position_embeddings;

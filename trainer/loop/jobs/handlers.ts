@@ -107,9 +107,10 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
     sft: handler(SftSpec, trainSupervised),
     dpo: handler(DpoSpec, trainPreference),
     value: handler(ValueSpec, trainValue, openValueModel),
-    rl: handler(RlSpec, async (on, spec) =>
-      withSignal(await trainPolicy(on, spec), on.dataset.manifest, countEpisodes(context.db)),
-    ),
+    rl: handler(RlSpec, async (on, spec) => {
+      const { roles, left } = await trainPolicy(on, spec);
+      return { ...(await withSignal(roles, on.dataset.manifest, countEpisodes(context.db))), ...left };
+    }),
   };
 }
 

@@ -37,7 +37,7 @@ export function learnMerges(
       pairs.change(words.symbols[i] as number, words.symbols[i + 1] as number, words.count[word] as number, word);
     }
   }
-  pairs.settle();
+  pairs.queueGrown();
 
   const made = [...names];
   const ids = new Map(made.map((name, id) => [name, id]));
@@ -56,7 +56,7 @@ export function learnMerges(
       visited[word] = merges.length;
       words.end[word] = mergeIn(words, word, best, id, pairs);
     }
-    pairs.settle();
+    pairs.queueGrown();
     onMerge?.(made.length - names.length, limit);
   }
   return { merges, names: made };
@@ -127,8 +127,8 @@ function mergeIn(
 type PairTable = {
   /** Adds to how often a pair occurs; `word` holds it from now on if the change is above 0. */
   readonly change: (left: number, right: number, by: number, word: number) => void;
-  /** Makes the pairs that grew known to `take`. */
-  readonly settle: () => void;
+  /** Puts the pairs that grew into the queue that `take` reads. */
+  readonly queueGrown: () => void;
   /** Removes and answers the pair that occurs most often, with the pieces that hold it or once did. */
   readonly take: () => {
     readonly left: number;
@@ -192,7 +192,7 @@ function pairTable(): PairTable {
       if (!pair.grown) grown.push(pair);
       pair.grown = true;
     },
-    settle() {
+    queueGrown() {
       for (const pair of grown) {
         pair.grown = false;
         if (pair.count > 0) push({ pair, count: pair.count });

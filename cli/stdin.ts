@@ -1,9 +1,9 @@
 /** The input of an operation on standard input, as one JSON document. */
 import { buffer } from 'node:stream/consumers';
-import { type Refusal, TroupeError } from '../../errors.ts';
-import { guardJson } from '../../ingest/events/json.ts';
-import { utf8 } from '../../ingest/events/text.ts';
-import { reasonOf } from './method-lines.ts';
+import { reasonOf } from '../api/operations/method/lines.ts';
+import { type Refusal, TroupeError } from '../errors.ts';
+import { guardJson } from '../ingest/events/json.ts';
+import { utf8 } from '../ingest/events/text.ts';
 
 export const readStdin = async (): Promise<unknown> => readInput(await buffer(process.stdin));
 

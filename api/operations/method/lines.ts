@@ -1,26 +1,25 @@
 /** Many runs of methods as lines of JSON: one answer a line, whatever the line holds, in memory for one line at a time. */
-import { methodNamed } from '../../api/operations/method/named.ts';
-import { jsonText } from '../../api/operations/method/text.ts';
-import { got, type Refusal, TroupeError } from '../../errors.ts';
-import { isRecord, MAX_RECORD_BYTES, parseRecord } from '../../ingest/events/json.ts';
-import { utf8 } from '../../ingest/events/text.ts';
-import { splitLines } from '../../ingest/files/split-records.ts';
-import { nearest } from '../../nearest.ts';
-import { runMethod } from '../../store/evaluate/methods/run.ts';
-
-export type Answer = {
-  /** Which line was answered, counted from 1 with the empty ones. */
-  readonly line: number;
-  /** `{"output":…}` or `{"error":{"code","message"}}`, without the newline. */
-  readonly text: string;
-  readonly answered: boolean;
-};
+import { once } from 'node:events';
+import { createReadStream } from 'node:fs';
+import { got, type Refusal, TroupeError, unreadable } from '../../../errors.ts';
+import { isRecord, MAX_RECORD_BYTES, parseRecord } from '../../../ingest/events/json.ts';
+import { utf8 } from '../../../ingest/events/text.ts';
+import { splitLines } from '../../../ingest/files/split-records.ts';
+import { nearest } from '../../../nearest.ts';
+import { runMethod } from '../../../store/evaluate/methods/run.ts';
+import { fileToWrite } from '../export/run.ts';
+import type { ReadContext } from '../operation.ts';
+import { methodNamed } from './named.ts';
+import { jsonText } from './text.ts';
 
 /** Not seldom what a program writes for a missing number. */
 const NO_NUMBER = /(?:^|[\s:,[])(-?(?:NaN|Infinity|inf|nan))(?=[\s,\]}]|$)/;
 
-/** One answer for each line that is not empty, in order; it throws only what reading the chunks throws. */
-export async function* answerLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Answer> {
+/**
+ * One answer for each line that is not empty, in order: its number from 1, counted with the empty ones, and `{"output":…}` or
+ * `{"error":{"code","message"}}` without the line break. It throws only what reading the chunks throws.
+ */
+async function* answerLines(chunks: AsyncIterable<Uint8Array>) {
   for await (const { line, size, raw } of splitLines(chunks, MAX_RECORD_BYTES)) {
     const tooLarge = size > MAX_RECORD_BYTES;
     const text = tooLarge ? null : utf8(raw);
@@ -34,6 +33,35 @@ export async function* answerLines(chunks: AsyncIterable<Uint8Array>): AsyncGene
       yield { line, text: JSON.stringify({ error: problemOf(error) }), answered: false };
     }
   }
+}
+
+/** Writes the answers to the file or standard output, as fast as they are taken. */
+export async function runLines(
+  { signal }: Pick<ReadContext, 'signal'>,
+  { file, out: at }: { readonly file: string; readonly out?: string },
+) {
+  const out = at === undefined ? process.stdout : await fileToWrite(at);
+  const refused: number[] = [];
+  let lines = 0;
+  for await (const { line, text, answered } of answerLines(file === '-' ? process.stdin : await opened(file))) {
+    signal?.throwIfAborted();
+    lines++;
+    if (!answered) refused.push(line);
+    if (!out.write(`${text}\n`)) await once(out, 'drain');
+  }
+  if (at !== undefined) {
+    out.end();
+    await once(out, 'finish');
+  }
+  return { lines, refused: refused.length, first_refused: refused[0] ?? null };
+}
+
+async function opened(path: string) {
+  const stream = createReadStream(path);
+  await once(stream, 'open').catch((cause) => {
+    throw unreadable(path, cause);
+  });
+  return stream;
 }
 
 /** Why a line was not run, by the code of a refused record. */
