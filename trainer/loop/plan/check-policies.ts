@@ -12,6 +12,7 @@ import type { Db } from '../../../store/db/pool.ts';
 import { firstOf, query } from '../../../store/db/query.ts';
 import { METHOD_NAMES } from '../../../store/evaluate/methods/catalogue.ts';
 import { comparisonsOf, factsOf, looksAtJudgement, splitFilter } from '../../../store/filter/select.ts';
+import { cutPair, preferenceRows } from '../../learn/data/preference-rows.ts';
 import { cutRow, type StepRow, supervisedRow } from '../../learn/data/training-rows.ts';
 import { DEFAULTS } from '../../learn/defaults.ts';
 import { NO_SIGNAL } from '../../learn/rl.ts';
@@ -92,7 +93,7 @@ export async function policyCheck(
     const open = await openModelForIds(start.directory);
     if (train.engine === 'command') return found;
     const groups = dataset === null ? null : groupsByRole(stepsOf(dataset, 'train'));
-    const asked = { name, policy: { ...policy, train }, config: open.config, groups, rollout, rounds };
+    const asked = { name, policy: { ...policy, train }, config: open.config, roles, groups, rollout, rounds };
     const by_role = await rolesCheck(db, asked, notes);
     const adapter = adapterCheck(train, open);
     if (adapter !== null) notes.push(adapterNote(name, adapter));
@@ -147,13 +148,12 @@ function rowsSeen(
   return all * batch;
 }
 
-/** Tokens of each of the first rows that have something to learn. @throws TroupeError `training_failed` where no row has anything to learn */
+/** Tokens of the first answers that have something to learn, with their prompts. @throws TroupeError `training_failed` where no row has any */
 function tokensOf(open: OpenModel, rows: readonly StepRow[]): number[] {
   const lengths: number[] = [];
   for (const row of rows) {
-    if (lengths.length === SAMPLE) break;
-    const cut = cutRow(supervisedRow(row, open), open.config.max_position_embeddings);
-    if (cut !== null) lengths.push(cut.promptIds.length + cut.tokenIds.length);
+    if (lengths.length >= SAMPLE) break;
+    lengths.push(...lengthsOf(open, row));
   }
   if (lengths.length === 0)
     throw new TroupeError(
@@ -161,6 +161,18 @@ function tokensOf(open: OpenModel, rows: readonly StepRow[]): number[] {
       `none of ${rows.length} rows has anything to learn within its ${open.config.max_position_embeddings} tokens.`,
     );
   return lengths;
+}
+
+/** Of the answer of a row, or of the two of a pair; empty where nothing of it is left to learn. */
+function lengthsOf(open: OpenModel, row: StepRow): number[] {
+  const longest = open.config.max_position_embeddings;
+  if ('chosen' in row) {
+    const [pair] = preferenceRows({ rows: () => [{ ...row }] }, open);
+    const cut = cutPair(pair!, longest);
+    return cut === null ? [] : [cut.chosen, cut.rejected].map((one) => cut.promptIds.length + one.tokenIds.length);
+  }
+  const cut = cutRow(supervisedRow(row, open), longest);
+  return cut === null ? [] : [cut.promptIds.length + cut.tokenIds.length];
 }
 
 /** Tokens a second of the last training by this method that reported them. */

@@ -14,6 +14,8 @@ export type RolesRequest = {
   readonly name: string;
   readonly policy: PlanPolicy & { readonly train: LocalTrain };
   readonly config: ModelConfig;
+  /** Those of the rows of now. */
+  readonly roles: readonly string[];
   /** Groups of each role in the dataset of now, with those that carry a signal; null where the run plays its own. */
   readonly groups: ReadonlyMap<string, { readonly all: number; readonly useful: number }> | null;
   readonly rollout: RolloutCheck | null;
@@ -30,7 +32,7 @@ export async function rolesCheck(db: Db, asked: RolesRequest, notes: string[]): 
   const trainings = rounds * (rollout?.iterations ?? 1);
   const method = policy.recipe.credit;
   const signals = train.method === 'rl' ? await recordedSignal(db, creditName(method)) : new Map<string, number>();
-  const roles = policy.recipe.roles ?? [...new Set([...(asked.groups?.keys() ?? []), ...signals.keys()])].sort();
+  const roles = policy.recipe.roles ?? [...new Set([...asked.roles, ...signals.keys()])].sort();
   const found = Object.fromEntries(
     roles.map((role): [string, RoleCheck] => {
       const signal = train.method === 'rl' ? (signals.get(role) ?? null) : null;
