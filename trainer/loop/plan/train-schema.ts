@@ -1,5 +1,6 @@
 /** How a policy of a plan is trained, as JSON Schema: by the built-in trainer, or by a program. */
 import { type TSchema, Type } from 'typebox';
+import { TroupeError } from '../../../errors.ts';
 import { layoutNamed } from '../../../store/datasets/export.ts';
 import { VALUED } from '../../learn/data/value-rows.ts';
 import { DEFAULTS } from '../../learn/defaults.ts';
@@ -106,7 +107,14 @@ export const Program = Type.Object(
     layout: Type.Optional(
       Type.String({
         description: 'files the program reads, as dataset export names them; the frozen folder if left out',
-        reads: (name: unknown) => layoutNamed(String(name)),
+        reads: (name: unknown, at: string) => {
+          try {
+            layoutNamed(String(name));
+          } catch (error) {
+            if (!(error instanceof TroupeError)) throw error;
+            throw new TroupeError('plan_invalid', `${at}: ${error.message}`, { ...error.detail, field: at });
+          }
+        },
       }),
     ),
     params: Type.Optional(
