@@ -70,7 +70,7 @@ export async function planHome(events: readonly object[] = []) {
       ...{ num_hidden_layers: 1, vocab_size: WORDS.length + 2, bos_token_id: null },
     },
     tokenizer: wordTokenizer(WORDS, ['<pad>', '<end>'], { eos: '<end>', pad: '<pad>' }),
-    chatTemplate: null,
+    chatTemplate: `{% for message in messages %}{{ message.content }} {% if message.role == 'assistant' %}<end>{% endif %}{% endfor %}`,
     seed: 3,
   });
   const settings = { checkpoints: join(folder, 'checkpoints'), threads: 1, codeVersion: 'test' };
