@@ -2,8 +2,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { snapshotAt } from '../../../store/datasets/as-of.ts';
 import { recordRelease, releasesOf } from '../../../store/loop/release/releases.ts';
 import { waitProjected } from '../../../store/projecting/positions.ts';
-import { endWaiting } from '../../../store/queue/jobs/jobs.ts';
+import { endWaiting, waitForJob } from '../../../store/queue/jobs/jobs.ts';
 import { endCanary } from '../../../trainer/loop/comparison/canarying.ts';
+import type { GateReport } from '../../../trainer/loop/comparison/report.ts';
+import { offlineGate } from '../../../trainer/loop/plan/offline-gate.ts';
 import { parsePlan } from '../../../trainer/loop/plan/plan.ts';
 import { goOnWithRun } from '../../../trainer/loop/plan/plan-budget.ts';
 import { plays } from '../../cli/support/plays.ts';
@@ -169,6 +171,23 @@ describe('A plan that learns from recorded episodes', () => {
       },
       main: { tasks: (48 - frozen.result!.rows.train!) / 2 },
     });
+  });
+
+  it('is compared by an offline gate only as long as the minutes of its plan last', async () => {
+    const { spec, result } = (await home.job('nightly-1/1/gate'))!;
+    const gate = offlineGate(home.context, { threads: 1, codeVersion: 'test' });
+    const within = async (seconds: number) => {
+      const job = { job_id: 'nightly-1/1/gate', kind: 'gate', spec: { ...spec, budget: { seconds } }, token: 1 };
+      return (await gate(job, async () => {}, new AbortController().signal)) as GateReport;
+    };
+    expect(await within(1e6)).toEqual(result);
+    const cut = await within(1e-3);
+    expect(cut).toMatchObject({ outcome: 'no_data', passed: false, main: { tasks: 0 } });
+    expect(cut.cut_short).toMatch(/0.001 s/);
+    // Two right answers of each task.
+    expect(cut.left_out['not scored before the budget was used up']).toBe(
+      2 * (result as unknown as GateReport).main.tasks,
+    );
   });
 
   it('fails at the stage that finds no row, and names it', async () => {
@@ -389,6 +408,33 @@ describe('A plan that plays', () => {
     expect(await home.stages('short-1')).toEqual(
       ['serving', 'rollout', 'judge', 'freeze-solver', 'train-solver', 'gate'].map((one) => `1/${one}`),
     );
+  });
+
+  it('releases nothing by a gate that its budget cuts short, and decides it under a larger one', async () => {
+    await home.serve('solver', (await released())!.policies.solver!);
+    home.team.plays = ({ id, sample }) => ({
+      reward: id.includes('/gate/') ? Number(id.endsWith('candidate')) : sample,
+    });
+    const gate = { kind: 'play', runner: 'solver', tasks: heldOut, samples: 1 };
+    const asked = (tokens: number) => plan({ name: 'cut', gate, budget: { tokens } });
+    // 42 tokens of the rollout and 56 of the incumbent: the candidate does not begin.
+    const cut = await home.run('cut-1', asked(90));
+    expect(cut).toMatchObject({ released: false, rounds: [] });
+    expect(cut.ended_early).toBe(
+      'The budget of 90 tokens was used up: 98 recorded. So cut-1/1/gate was cut short and nothing is released; the plan with another budget, run again, goes on there.',
+    );
+    expect((await home.stages('cut-1')).at(-1)).toBe('1/gate/incumbent');
+    expect((await home.job('cut-1/1/gate'))!.result).toMatchObject({ passed: false, outcome: 'no_data' });
+    expect(await goOnWithRun(home.context, 'cut-1', await parsePlan(asked(1000)), {})).toBe(true);
+    expect(await waitForJob(home.context.db, 'cut-1', { timeoutMs: 40_000 })).toMatchObject({
+      ...{ released: true, ended_early: null, rounds: [{ passed: true, release_id: 'cut-1/1' }] },
+    });
+    // Each once: what was played is not played again.
+    expect((await home.stages('cut-1')).filter((one) => one.startsWith('1/gate')).sort()).toEqual([
+      '1/gate',
+      '1/gate/candidate',
+      '1/gate/incumbent',
+    ]);
   });
 
   it('has its tasks written first, grows them into trees, and passes its model over what was played', async () => {
