@@ -379,7 +379,7 @@ describe('The text of a plan', () => {
       ['a.-1', 'a.-1 cannot be set: a has 2 elements, from 0, and no "-1".'],
       ['a.1.b', 'a.1.b cannot be set: a.1 is 2, which has no parts.'],
     ] as const)
-      expect(() => at({ [path]: 1 })).toThrow(why);
+      expect(() => at({ [path]: 1 })).toThrow(expect.objectContaining({ message: why, detail: { field: path } }));
     expect(() => at({ a: 1 }, 'text')).toThrow('a cannot be set: the plan is "text", which has no parts.');
   });
 });

@@ -190,6 +190,20 @@ describe('A plan that learns from recorded episodes', () => {
     );
   });
 
+  it('does not pass a guardrail on a role of its recipe that occurs in no task', async () => {
+    const { spec } = (await home.job('nightly-1/1/gate'))!;
+    const { solver } = spec.policies as { solver: object };
+    const roles = { ...spec, policies: { solver: { ...solver, roles: ['solver', 'absent'] } } };
+    const gate = offlineGate(home.context, { threads: 1, codeVersion: 'test' });
+    const job = { job_id: 'nightly-1/1/gate', kind: 'gate', spec: roles, token: 1 };
+    expect(await gate(job, async () => {}, new AbortController().signal)).toMatchObject({
+      ...{ outcome: 'better', passed: false },
+      guardrails: expect.arrayContaining([
+        expect.objectContaining({ of: 'role absent', outcome: 'no_data', passed: false }),
+      ]),
+    });
+  });
+
   it('fails at the stage that finds no row, and names it', async () => {
     const { solver } = plan().policies;
     const recipe = { ...solver.recipe, roles: ['nobody'] };
