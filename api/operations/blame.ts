@@ -20,10 +20,7 @@ export const list = operation({
   about: 'list the attributions of methods and annotators, by episode',
   notes: 'Without a method the labels of people and models are listed too.',
   examples: [{}, { method: 'failure_signs' }, { episode: 'run-1' }],
-  input: Type.Object(
-    { ...listInput(['episode_id'], 500), method: only('by', 'method'), episode: only('of', 'episode') },
-    { additionalProperties: false },
-  ),
+  input: { ...listInput(['episode_id'], 500), method: only('by', 'method'), episode: only('of', 'episode') },
   output: listOf(
     Type.Object({
       blame_id: Type.String(),
@@ -45,41 +42,38 @@ export const evaluate = operation({
   name: 'blame.evaluate',
   about: 'measure how often attributions name the right agent and entry, against the labels of annotators',
   examples: [{ group: 'coordination' }, { cross_validate: 10 }],
-  input: Type.Object(
-    {
-      method: only('by', 'method'),
-      annotator: only('by', 'annotator'),
-      gold: Type.Optional(
-        Type.String({
-          ...Id,
-          description: 'annotator whose labels are the ground truth (default: every label not given by a model)',
+  input: {
+    method: only('by', 'method'),
+    annotator: only('by', 'annotator'),
+    gold: Type.Optional(
+      Type.String({
+        ...Id,
+        description: 'annotator whose labels are the ground truth (default: every label not given by a model)',
+      }),
+    ),
+    group: defaulted(
+      Type.Enum(['origin', 'difficulty', 'coordination'], {
+        description: 'grouping of the results, shown beside the total',
+      }),
+      'origin',
+    ),
+    match: defaulted(
+      Type.Enum(['exact', 'contains'], {
+        description: 'contains: the true value is part of the predicted one, as in the published script',
+      }),
+      'exact',
+    ),
+    cross_validate: Type.Optional(
+      written(
+        Type.Integer({
+          minimum: 2,
+          maximum: 1000,
+          description: 'refit failure_signs on each of so many folds and score it on held-out episodes',
         }),
+        { value: 'folds' },
       ),
-      group: defaulted(
-        Type.Enum(['origin', 'difficulty', 'coordination'], {
-          description: 'grouping of the results, shown beside the total',
-        }),
-        'origin',
-      ),
-      match: defaulted(
-        Type.Enum(['exact', 'contains'], {
-          description: 'contains: the true value is part of the predicted one, as in the published script',
-        }),
-        'exact',
-      ),
-      cross_validate: Type.Optional(
-        written(
-          Type.Integer({
-            minimum: 2,
-            maximum: 1000,
-            description: 'refit failure_signs on each of so many folds and score it on held-out episodes',
-          }),
-          { value: 'folds' },
-        ),
-      ),
-    },
-    { additionalProperties: false },
-  ),
+    ),
+  },
   output: Type.Object({
     match: Type.String(),
     ...{ cases: Count, unlabelled: Count, ambiguous: Count, agent_mismatch: Count },
@@ -99,7 +93,7 @@ export const modes = operation({
   name: 'blame.modes',
   about: 'show the failure modes (MAST) that annotators found, and how far they agree',
   examples: [{}],
-  input: Type.Object({}, { additionalProperties: false }),
+  input: {},
   output: Type.Object({ annotators: Type.Array(Type.Unknown()), agreement: Type.Array(Type.Unknown()) }),
   scope: 'read',
   changes: false,
@@ -115,41 +109,36 @@ export const annotate = operation({
     { model: 'policy:judge', max_calls: 200 },
     { model: 'gpt-x', endpoint: 'https://models.example/v1', key_env: 'JUDGE_KEY', method: 'mast' },
   ],
-  input: Type.Object(
-    {
-      model: Type.String({ minLength: 1, maxLength: 512, description: 'name of the model at the endpoint' }),
-      endpoint: Type.Optional(
-        local(
-          Type.String({ description: 'OpenAI-compatible base URL (default: the gateway of this project)' }),
-          'only',
-          { value: 'url' },
-        ),
-      ),
-      key_env: Type.Optional(
-        local(Type.String({ description: 'environment variable that holds the API key of the endpoint' }), 'only', {
-          value: 'name',
-        }),
-      ),
-      method: defaulted(
-        Type.Enum(['who-and-when', 'who-and-when-step-by-step', 'who-and-when-binary-search', 'mast'], {
-          description: 'prompt to use',
-        }),
-        'who-and-when',
-      ),
-      episodes: Type.Optional(
-        written(Type.Array(Id, { description: 'only these episodes; all failed ones if left out' }), {
-          flag: 'episode',
-          value: 'id',
-        }),
-      ),
-      with_reference: defaulted(Type.Boolean({ description: 'show the ground truth to the model' }), false),
-      max_calls: limit('stop after this many requests'),
-      max_tokens: limit('stop after this many tokens'),
-      conversation_tokens: limit('truncate longer conversations', 100),
-      concurrency: Type.Optional(Type.Integer({ minimum: 1, maximum: 64, description: 'episodes in flight at once' })),
-    },
-    { additionalProperties: false },
-  ),
+  input: {
+    model: Type.String({ minLength: 1, maxLength: 512, description: 'name of the model at the endpoint' }),
+    endpoint: Type.Optional(
+      local(Type.String({ description: 'OpenAI-compatible base URL (default: the gateway of this project)' }), 'only', {
+        value: 'url',
+      }),
+    ),
+    key_env: Type.Optional(
+      local(Type.String({ description: 'environment variable that holds the API key of the endpoint' }), 'only', {
+        value: 'name',
+      }),
+    ),
+    method: defaulted(
+      Type.Enum(['who-and-when', 'who-and-when-step-by-step', 'who-and-when-binary-search', 'mast'], {
+        description: 'prompt to use',
+      }),
+      'who-and-when',
+    ),
+    episodes: Type.Optional(
+      written(Type.Array(Id, { description: 'only these episodes; all failed ones if left out' }), {
+        flag: 'episode',
+        value: 'id',
+      }),
+    ),
+    with_reference: defaulted(Type.Boolean({ description: 'show the ground truth to the model' }), false),
+    max_calls: limit('stop after this many requests'),
+    max_tokens: limit('stop after this many tokens'),
+    conversation_tokens: limit('truncate longer conversations', 100),
+    concurrency: Type.Optional(Type.Integer({ minimum: 1, maximum: 64, description: 'episodes in flight at once' })),
+  },
   output: Type.Object({
     episodes: Type.Integer({ description: 'that were to be annotated' }),
     ...{ cached: Count, annotated: Count },

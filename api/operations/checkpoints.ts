@@ -17,14 +17,11 @@ export const list = operation({
   about: 'list the checkpoints that the project knows, newest first',
   notes: 'Those of jobs and of the demo, of `train --policy`, and those added.',
   examples: [{ limit: 5 }, { policy: 'solver', all: true }, { filter: 'step > 100' }],
-  input: Type.Object(
-    {
-      ...listInput(['-saved_at', 'checkpoint_id', 'policy']),
-      ...filterInput('policy', 'job_id', 'parent_id'),
-      all: defaulted(Type.Boolean({ description: 'include live weights between two checkpoints' }), false),
-    },
-    { additionalProperties: false },
-  ),
+  input: {
+    ...listInput(['-saved_at', 'checkpoint_id', 'policy']),
+    ...filterInput('policy', 'job_id', 'parent_id'),
+    all: defaulted(Type.Boolean({ description: 'include live weights between two checkpoints' }), false),
+  },
   output: listOf(
     Type.Object({
       checkpoint_id: Type.String(),
@@ -52,15 +49,12 @@ export const add = operation({
   about: 'record a checkpoint that was trained by hand, with its datasets and its parent',
   notes: 'Then release, checkpoints and lineage know it.',
   examples: [{ checkpoint: './checkpoints/ab12cd34ef56ab78', policy: 'coder' }],
-  input: Type.Object(
-    {
-      checkpoint: checkpoint('its directory or id, or a folder of checkpoints, of which the latest is taken'),
-      policy: written(Type.String({ ...{ minLength: 1, maxLength: 512 }, description: 'policy of the checkpoint' }), {
-        value: 'name',
-      }),
-    },
-    { additionalProperties: false },
-  ),
+  input: {
+    checkpoint: checkpoint('its directory or id, or a folder of checkpoints, of which the latest is taken'),
+    policy: written(Type.String({ ...{ minLength: 1, maxLength: 512 }, description: 'policy of the checkpoint' }), {
+      value: 'name',
+    }),
+  },
   output: Type.Object({
     ...{ checkpoint_id: Type.String(), directory: Type.String(), policy: text, parent_id: text },
     dataset_ids: Type.Array(Type.String()),
@@ -89,13 +83,10 @@ const inFolder = operation({
   name: 'checkpoints.folder',
   about: 'list the checkpoints of a folder by step, and verify each',
   examples: [{ dir: './checkpoints' }, { quick: true }],
-  input: Type.Object(
-    {
-      dir: ofFolder,
-      quick: defaulted(Type.Boolean({ description: 'check sizes only, without hashing files' }), false),
-    },
-    { additionalProperties: false },
-  ),
+  input: {
+    dir: ofFolder,
+    quick: defaulted(Type.Boolean({ description: 'check sizes only, without hashing files' }), false),
+  },
   output: Type.Object({
     directory: Type.String(),
     ...{ quick: Type.Boolean(), latest: text },
@@ -118,7 +109,7 @@ export const latest = operation({
   name: 'checkpoints.latest',
   about: 'print the directory that the pointer latest of a folder names',
   examples: [{ dir: './checkpoints' }],
-  input: Type.Object({ dir: ofFolder }, { additionalProperties: false }),
+  input: { dir: ofFolder },
   output: Type.Object({ checkpoint_id: Type.String(), directory: Type.String() }),
   scope: 'read',
   changes: false,
@@ -131,10 +122,7 @@ export const show = operation({
   name: 'checkpoints.show',
   about: 'show the origin of a checkpoint: its datasets, its metrics and its ancestors',
   examples: [{ checkpoint: './checkpoints/ab12cd34ef56ab78' }, { checkpoint: 'ab12cd34ef56ab78', in: './checkpoints' }],
-  input: Type.Object(
-    { checkpoint: checkpoint('its directory, or its id'), in: within },
-    { additionalProperties: false },
-  ),
+  input: { checkpoint: checkpoint('its directory, or its id'), in: within },
   output: Type.Object(
     {
       ...{ checkpoint_id: Type.String(), sha256: Type.String(), directory: Type.String(), bytes: Type.Integer() },
@@ -162,10 +150,7 @@ export const verify = operation({
   about: 'verify every file of a checkpoint, or of all in a folder, against its stored hash',
   notes: 'The command ends with 1 where one is damaged.',
   examples: [{ checkpoint: './checkpoints/ab12cd34ef56ab78' }, { checkpoint: './checkpoints' }],
-  input: Type.Object(
-    { checkpoint: checkpoint('its directory, its id, or a folder of checkpoints'), in: within },
-    { additionalProperties: false },
-  ),
+  input: { checkpoint: checkpoint('its directory, its id, or a folder of checkpoints'), in: within },
   output: Type.Object({
     ...{ directory: Type.String(), sound: Type.Boolean() },
     checkpoints: Type.Array(Type.Object(Facts)),
@@ -191,25 +176,22 @@ export const prune = operation({
     { dir: './checkpoints', keep_last: 3, dry_run: true },
     { dir: './checkpoints', keep_last: 1, keep_every: 1000, keep_best: 'held_out_loss:min' },
   ],
-  input: Type.Object(
-    {
-      dir: ofFolder,
-      keep_last: count('keep the N checkpoints with the highest steps, and the last N of each policy of the project'),
-      keep_every: Type.Optional(count('keep checkpoints whose step is a multiple of N')),
-      keep_best: Type.Optional(
-        language(
-          Type.String({
-            maxLength: 512,
-            description:
-              'keep the best by a metric: METRIC, METRIC:min or METRIC:max (default: min where its name ends in "loss", else max)',
-          }),
-          bestOf,
-        ),
+  input: {
+    dir: ofFolder,
+    keep_last: count('keep the N checkpoints with the highest steps, and the last N of each policy of the project'),
+    keep_every: Type.Optional(count('keep checkpoints whose step is a multiple of N')),
+    keep_best: Type.Optional(
+      language(
+        Type.String({
+          maxLength: 512,
+          description:
+            'keep the best by a metric: METRIC, METRIC:min or METRIC:max (default: min where its name ends in "loss", else max)',
+        }),
+        bestOf,
       ),
-      dry_run: defaulted(Type.Boolean({ description: 'say what would be removed, and remove nothing' }), false),
-    },
-    { additionalProperties: false },
-  ),
+    ),
+    dry_run: defaulted(Type.Boolean({ description: 'say what would be removed, and remove nothing' }), false),
+  },
   output: Type.Object({
     directory: Type.String(),
     dry_run: Type.Boolean(),
@@ -239,15 +221,12 @@ export const push = operation({
     { checkpoint: './checkpoints/ab12cd34ef56ab78', store: 's3://bucket/team/coder', latest: true },
     { checkpoint: 'ab12cd34ef56ab78', store: '/mnt/backup', in: './checkpoints' },
   ],
-  input: Type.Object(
-    {
-      checkpoint: checkpoint('its directory, or its id'),
-      store: store('s3://bucket/prefix, or a folder'),
-      in: within,
-      latest: pointer('update the pointer latest there'),
-    },
-    { additionalProperties: false },
-  ),
+  input: {
+    checkpoint: checkpoint('its directory, or its id'),
+    store: store('s3://bucket/prefix, or a folder'),
+    in: within,
+    latest: pointer('update the pointer latest there'),
+  },
   output: Type.Object({
     ...{ checkpoint_id: Type.String(), store: Type.String(), latest: Type.Boolean() },
     sent: Type.Array(Type.String(), { description: 'files that were sent' }),
@@ -271,14 +250,11 @@ export const pull = operation({
     { store: 's3://bucket/team/coder', dir: './checkpoints', latest: true },
     { store: 's3://bucket/team/coder/ab12cd34ef56ab78', dir: './checkpoints' },
   ],
-  input: Type.Object(
-    {
-      store: store('s3://bucket/prefix or s3://bucket/prefix/ID, or a folder'),
-      dir: store('folder of checkpoints that it is to lie in'),
-      latest: pointer('update the pointer latest of the folder'),
-    },
-    { additionalProperties: false },
-  ),
+  input: {
+    store: store('s3://bucket/prefix or s3://bucket/prefix/ID, or a folder'),
+    dir: store('folder of checkpoints that it is to lie in'),
+    latest: pointer('update the pointer latest of the folder'),
+  },
   output: Type.Object({
     ...{ checkpoint_id: Type.String(), store: Type.String(), directory: Type.String() },
     ...{ bytes: Type.Integer(), latest: Type.Boolean() },

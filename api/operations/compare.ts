@@ -15,21 +15,18 @@ export const compare = operation({
     { first: 'ab12cd34ef56ab78', second: '0123456789abcdef' },
     { first: 'gpt-4o', second: 'gpt-4o-mini' },
   ],
-  input: Type.Object(
-    {
-      first: named('a checkpoint or team by its id, a team by its name, or a model as its calls name it'),
-      second: named('what is compared with it: differences are second minus first'),
-      level: defaulted(
-        Type.Number({
-          exclusiveMinimum: 0.5,
-          exclusiveMaximum: 1,
-          description: 'confidence level of the intervals, between 0.5 and 1',
-        }),
-        0.95,
-      ),
-    },
-    { additionalProperties: false },
-  ),
+  input: {
+    first: named('a checkpoint or team by its id, a team by its name, or a model as its calls name it'),
+    second: named('what is compared with it: differences are second minus first'),
+    level: defaulted(
+      Type.Number({
+        exclusiveMinimum: 0.5,
+        exclusiveMaximum: 1,
+        description: 'confidence level of the intervals, between 0.5 and 1',
+      }),
+      0.95,
+    ),
+  },
   output: Type.Unsafe<Comparison>(
     Type.Object(
       {

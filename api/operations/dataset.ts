@@ -42,10 +42,7 @@ export const list = operation({
   name: 'dataset.list',
   about: 'list datasets, newest first, and what else lies in the folder of datasets',
   examples: [{ limit: 5 }, { name: 'good-solvers' }, { filter: 'frozen_at > 2026-01-01T00:00:00Z' }],
-  input: Type.Object(
-    { ...listInput(['-frozen_at', 'name', 'dataset_id']), ...filterInput('name') },
-    { additionalProperties: false },
-  ),
+  input: { ...listInput(['-frozen_at', 'name', 'dataset_id']), ...filterInput('name') },
   output: Type.Object({
     ...listOf(
       Type.Object({
@@ -81,7 +78,7 @@ export const show = operation({
   name: 'dataset.show',
   about: 'show the data card of a dataset; its manifest with --json',
   examples: [{ dataset: 'good-solvers' }],
-  input: Type.Object({ dataset }, { additionalProperties: false }),
+  input: { dataset },
   output: Type.Unsafe<Manifest & { readonly directory: string | null; readonly card: string | null }>(
     Type.Object({
       ...manifest,
@@ -126,29 +123,26 @@ A fifth of the rows from an earlier dataset:
   name: new-and-old
   replay: [{ dataset: good-solvers, share: 0.2 }]`,
   examples: [{ recipe: { name: 'good-solvers', where: 'reward >= 1', unit: 'step', roles: ['solver'] } }],
-  input: Type.Object(
-    {
-      recipe: written(
-        withKeywords(
-          Type.Object(
-            {},
-            { additionalProperties: true, description: 'the recipe; `troupe recipe schema` prints its schema' },
-          ),
-          { reads: (value: unknown) => void parseRecipe(value) },
+  input: {
+    recipe: written(
+      withKeywords(
+        Type.Object(
+          {},
+          { additionalProperties: true, description: 'the recipe; `troupe recipe schema` prints its schema' },
         ),
-        {
-          position: true,
-          file: 'document',
-          hint: (file) =>
-            readyRecipes().some(({ name }) => name === file)
-              ? `${file} comes with Troupe: troupe dataset recipes ${file} | troupe dataset freeze -`
-              : undefined,
-        },
+        { reads: (value: unknown) => void parseRecipe(value) },
       ),
-      allow_empty: defaulted(Type.Boolean({ description: 'freeze it also where the recipe finds no row' }), false),
-    },
-    { additionalProperties: false },
-  ),
+      {
+        position: true,
+        file: 'document',
+        hint: (file) =>
+          readyRecipes().some(({ name }) => name === file)
+            ? `${file} comes with Troupe: troupe dataset recipes ${file} | troupe dataset freeze -`
+            : undefined,
+      },
+    ),
+    allow_empty: defaulted(Type.Boolean({ description: 'freeze it also where the recipe finds no row' }), false),
+  },
   output: Type.Unsafe<
     Manifest & { readonly directory: string; readonly fresh: boolean; readonly warnings: readonly string[] }
   >(
@@ -170,10 +164,9 @@ export const recipes = operation({
   name: 'dataset.recipes',
   about: 'list the recipes that come with Troupe; with a name, print that one to change and freeze',
   examples: [{}, { name: 'dr-mas' }],
-  input: Type.Object(
-    { name: Type.Optional(written(Type.String({ maxLength: 512, description: 'one of them' }), { position: true })) },
-    { additionalProperties: false },
-  ),
+  input: {
+    name: Type.Optional(written(Type.String({ maxLength: 512, description: 'one of them' }), { position: true })),
+  },
   output: Type.Object({
     recipes: Type.Array(
       Type.Object({
@@ -194,7 +187,7 @@ export const diff = operation({
   name: 'dataset.diff',
   about: 'show the rows that two datasets do not share; every row with --json',
   examples: [{ first: 'good-solvers', second: 'ab12cd34' }],
-  input: Type.Object({ first: named('the one dataset'), second: named('the other') }, { additionalProperties: false }),
+  input: { first: named('the one dataset'), second: named('the other') },
   output: Diff,
   scope: 'read',
   changes: false,
@@ -209,7 +202,7 @@ export const outdated = operation({
   notes:
     'The command ends with 1 where the rows differ: after late feedback, new episodes, judging again, pruning or erasure.',
   examples: [{ dataset: 'good-solvers' }],
-  input: Type.Object({ dataset }, { additionalProperties: false }),
+  input: { dataset },
   output: Type.Object({
     name: Type.String(),
     outdated: Type.Boolean(),
@@ -237,21 +230,18 @@ manifest.json among the files names the rows that were left out and what the lay
     { dataset: 'good-solvers', layout: 'trl-sft', out: 'sft' },
     { dataset: 'good-solvers', layout: 'openai-dpo', out: 'pairs' },
   ],
-  input: Type.Object(
-    {
-      dataset,
-      layout: written(
-        Type.Enum(LAYOUTS.map(({ name }) => name) as [string, ...string[]], { description: 'file layout' }),
-        { value: 'name' },
-      ),
-      out: Type.Optional(
-        local(Type.String({ description: 'folder to write; it must not be there, or be empty' }), 'results', {
-          value: 'dir',
-        }),
-      ),
-    },
-    { additionalProperties: false },
-  ),
+  input: {
+    dataset,
+    layout: written(
+      Type.Enum(LAYOUTS.map(({ name }) => name) as [string, ...string[]], { description: 'file layout' }),
+      { value: 'name' },
+    ),
+    out: Type.Optional(
+      local(Type.String({ description: 'folder to write; it must not be there, or be empty' }), 'results', {
+        value: 'dir',
+      }),
+    ),
+  },
   output: Type.Object({
     dataset_id: Type.String(),
     name: Type.String(),
@@ -282,18 +272,15 @@ export const mask = operation({
     { dataset: 'good-solvers', model: './model' },
     { dataset: 'good-solvers', model: 'ab12cd34ef56ab78', split: 'held_out', rows: 10 },
   ],
-  input: Type.Object(
-    {
-      dataset,
-      model: checkpoint('model or checkpoint whose chat template writes the rows', {}),
-      split: defaulted(
-        written(Type.String({ maxLength: 100, description: 'part of the dataset' }), { value: 'name' }),
-        'train',
-      ),
-      rows: defaulted(Type.Integer({ minimum: 1, maximum: 1000, description: 'number of rows, from the first' }), 3),
-    },
-    { additionalProperties: false },
-  ),
+  input: {
+    dataset,
+    model: checkpoint('model or checkpoint whose chat template writes the rows', {}),
+    split: defaulted(
+      written(Type.String({ maxLength: 100, description: 'part of the dataset' }), { value: 'name' }),
+      'train',
+    ),
+    rows: defaulted(Type.Integer({ minimum: 1, maximum: 1000, description: 'number of rows, from the first' }), 3),
+  },
   output: Type.Object({
     dataset_id: Type.String(),
     model: Type.String(),

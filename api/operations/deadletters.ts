@@ -31,7 +31,7 @@ export const list = operation({
   name: 'deadletters.list',
   about: 'list dead letters, newest first',
   examples: [{ limit: 5 }, { code: 'unknown_event' }],
-  input: Type.Object({ ...listInput(['-dead_letter_id']), code }, { additionalProperties: false }),
+  input: { ...listInput(['-dead_letter_id']), code },
   output: listOf(Type.Object(Letter)),
   scope: 'read',
   changes: false,
@@ -43,7 +43,7 @@ export const show = operation({
   name: 'deadletters.show',
   about: 'show one dead letter with its original bytes',
   examples: [{ id: 12 }],
-  input: Type.Object({ id: position(id) }, { additionalProperties: false }),
+  input: { id: position(id) },
   output: Type.Object({
     ...Letter,
     raw: nullable(Type.String({ description: 'its bytes as text; null where they are no UTF-8' })),
@@ -60,14 +60,11 @@ export const replay = operation({
   about: 'ingest rejected records again, once the cause of the rejection is fixed',
   notes: 'A record that is accepted is marked replayed; if any is rejected again, the command exits with 3.',
   examples: [{ id: [12, 13] }, { all: true, code: 'unknown_event' }],
-  input: Type.Object(
-    {
-      id: Type.Optional(position(Type.Array(id, { description: 'numbers of dead letters' }))),
-      all: defaulted(Type.Boolean({ description: 'every dead letter that was not replayed yet' }), false),
-      code,
-    },
-    { additionalProperties: false },
-  ),
+  input: {
+    id: Type.Optional(position(Type.Array(id, { description: 'numbers of dead letters' }))),
+    all: defaulted(Type.Boolean({ description: 'every dead letter that was not replayed yet' }), false),
+    code,
+  },
   output: Type.Object({
     tried: Type.Integer(),
     replayed: Type.Array(Type.Integer()),

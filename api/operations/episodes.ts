@@ -12,30 +12,27 @@ export const list = operation({
   name: 'episodes.list',
   about: 'list episodes, newest first',
   examples: [{ limit: 5 }, { task_id: 'maths-17' }, { filter: 'reward >= 0.5 and count(tool_calls where error) = 0' }],
-  input: Type.Object(
-    {
-      ...listInput(['-started_at', 'episode_id', 'task_id'], 20),
-      task_id: written(only('of this task'), { flag: 'task', value: 'id' }),
-      group_id: written(only('of this group'), { flag: 'group', value: 'id' }),
-      team_id: written(only('of this team'), { flag: 'team', value: 'id' }),
-      session_id: written(only('of this session'), { flag: 'session', value: 'id' }),
-      outcome: only('with this outcome: success, failure, error, timeout, aborted, unknown'),
-      closed: Type.Optional(Type.Boolean({ description: 'only episodes that ended' })),
-      filter,
-      tag: Type.Optional(
-        written(Type.Record(Type.String(), Type.String(), { description: 'only episodes whose tag has this value' }), {
-          value: 'name=value',
-          repeated: true,
-          parse: (text) => {
-            const [, name, value] = /^([^=]+)=(.*)$/s.exec(text) ?? [];
-            if (name === undefined) throw new Error('should be a name and a value, such as phase=rl');
-            return { [name]: value };
-          },
-        }),
-      ),
-    },
-    { additionalProperties: false },
-  ),
+  input: {
+    ...listInput(['-started_at', 'episode_id', 'task_id'], 20),
+    task_id: written(only('of this task'), { flag: 'task', value: 'id' }),
+    group_id: written(only('of this group'), { flag: 'group', value: 'id' }),
+    team_id: written(only('of this team'), { flag: 'team', value: 'id' }),
+    session_id: written(only('of this session'), { flag: 'session', value: 'id' }),
+    outcome: only('with this outcome: success, failure, error, timeout, aborted, unknown'),
+    closed: Type.Optional(Type.Boolean({ description: 'only episodes that ended' })),
+    filter,
+    tag: Type.Optional(
+      written(Type.Record(Type.String(), Type.String(), { description: 'only episodes whose tag has this value' }), {
+        value: 'name=value',
+        repeated: true,
+        parse: (text) => {
+          const [, name, value] = /^([^=]+)=(.*)$/s.exec(text) ?? [];
+          if (name === undefined) throw new Error('should be a name and a value, such as phase=rl');
+          return { [name]: value };
+        },
+      }),
+    ),
+  },
   output: Type.Object({
     ...listOf(
       Type.Object({
@@ -70,14 +67,11 @@ export const show = operation({
   name: 'episodes.show',
   about: 'show one episode as a conversation with its tool calls, feedback and credits',
   examples: [{ episode: 'run-1' }, { episode: 'run-1', tokens: true }],
-  input: Type.Object(
-    {
-      episode: named('id of the episode'),
-      tokens: defaulted(Type.Boolean({ description: 'steps with their token ids and log-probabilities' }), false),
-      after: Type.Optional(Type.String({ maxLength: 4096, description: 'the `next` of the page before' })),
-    },
-    { additionalProperties: false },
-  ),
+  input: {
+    episode: named('id of the episode'),
+    tokens: defaulted(Type.Boolean({ description: 'steps with their token ids and log-probabilities' }), false),
+    after: Type.Optional(Type.String({ maxLength: 4096, description: 'the `next` of the page before' })),
+  },
   output: Type.Object({
     episode: Any,
     task: nullable(Any),

@@ -16,23 +16,20 @@ export const erase = operation({
     { subject: 'customer-17', reason: 'asked for on 2026-11-20' },
     { episode: 'run-1' },
   ],
-  input: Type.Object(
-    {
-      subject: Type.Optional(id('every event with this person in its field subject')),
-      episode: Type.Optional(id('one episode')),
-      reason: Type.Optional({
-        ...reason,
-        pattern: '^[^\\u0000]*$',
-        description: 'reason to store with the erasure; must not name a person',
-      }),
-      keep_datasets: defaulted(
-        Type.Boolean({ description: 'mark the datasets that used it, but keep their files' }),
-        false,
-      ),
-      dry_run: defaulted(Type.Boolean({ description: 'say what would be erased, and change nothing' }), false),
-    },
-    { additionalProperties: false },
-  ),
+  input: {
+    subject: Type.Optional(id('every event with this person in its field subject')),
+    episode: Type.Optional(id('one episode')),
+    reason: Type.Optional({
+      ...reason,
+      pattern: '^[^\\u0000]*$',
+      description: 'reason to store with the erasure; must not name a person',
+    }),
+    keep_datasets: defaulted(
+      Type.Boolean({ description: 'mark the datasets that used it, but keep their files' }),
+      false,
+    ),
+    dry_run: defaulted(Type.Boolean({ description: 'say what would be erased, and change nothing' }), false),
+  },
   output: Type.Object({
     erasure_id: nullable(Type.String({ description: 'its id in traj.erasures; null of a dry run' })),
     events: Type.Integer(),

@@ -6,7 +6,7 @@ import { query, timeout } from './sql/fields.ts';
 export const explain = operation({
   name: 'explain',
   examples: [{ sql: "select * from traj.steps where agent = 'solver'" }],
-  input: Type.Object({ sql: query, timeout_ms: timeout }, { additionalProperties: false }),
+  input: { sql: query, timeout_ms: timeout },
   output: Type.Object({ plan: Type.Array(Type.String(), { description: 'its lines' }) }),
   scope: 'sql',
   changes: false,

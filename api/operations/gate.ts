@@ -17,15 +17,12 @@ export const show = operation({
   notes:
     'A canary that is under way has the report of now. The command ends with 7 where the candidate did not pass, or not yet.',
   examples: [{ run: 'nightly-1' }, { run: 'nightly-1', round: 2 }],
-  input: Type.Object(
-    {
-      run,
-      round: Type.Optional(
-        Type.Integer({ minimum: 1, description: 'round of the run (default: the last one with a report)' }),
-      ),
-    },
-    { additionalProperties: false },
-  ),
+  input: {
+    run,
+    round: Type.Optional(
+      Type.Integer({ minimum: 1, description: 'round of the run (default: the last one with a report)' }),
+    ),
+  },
   output: Type.Object(
     {
       gate: Type.String({ description: 'job that holds the report' }),
@@ -46,7 +43,7 @@ export const show = operation({
 
 const decision = {
   examples: [{ run: 'nightly-1', reason: 'read 20 answers' }],
-  input: Type.Object({ run, reason: Type.Optional(reason), detach }, { additionalProperties: false }),
+  input: { run, reason: Type.Optional(reason), detach },
   output: runEnd({ gate: Type.String({ description: 'job that was decided' }) }),
   scope: 'train',
   changes: true,

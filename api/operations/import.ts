@@ -15,37 +15,34 @@ const imported = operation({
   notes:
     'Importing the same again adds nothing. Episodes that came from files alone are closed at the end. The command ends with 3 where something was refused; the rest is kept. Over HTTP the content of one file is the body, and an answer comes when all of it is imported.',
   examples: [{ paths: ['results.json'] }, { paths: ['logs/'], format: 'openai-chat', dry_run: true }],
-  input: Type.Object(
-    {
-      paths: Type.Optional(
-        local(Type.Array(Type.String({ minLength: 1 }), { minItems: 1, description: 'files or folders' }), 'content', {
-          position: true,
-          value: 'path',
-          // Before a project is opened for it.
-          parse: (path) => {
-            if (existsSync(path)) return path;
-            throw new TroupeError('not_found', `There is no file or folder ${path}.`, { got: path });
-          },
+  input: {
+    paths: Type.Optional(
+      local(Type.Array(Type.String({ minLength: 1 }), { minItems: 1, description: 'files or folders' }), 'content', {
+        position: true,
+        value: 'path',
+        // Before a project is opened for it.
+        parse: (path) => {
+          if (existsSync(path)) return path;
+          throw new TroupeError('not_found', `There is no file or folder ${path}.`, { got: path });
+        },
+      }),
+    ),
+    format: Type.Optional(
+      written(
+        Type.String({
+          ...{ minLength: 1, maxLength: 512 },
+          description: `format of the input (default: detected), or the file of your own, such as ./my-format.ts: ${FORMATS.map(({ name }) => name).join(', ')}`,
         }),
+        { value: 'name', ownFormat: true },
       ),
-      format: Type.Optional(
-        written(
-          Type.String({
-            ...{ minLength: 1, maxLength: 512 },
-            description: `format of the input (default: detected), or the file of your own, such as ./my-format.ts: ${FORMATS.map(({ name }) => name).join(', ')}`,
-          }),
-          { value: 'name', ownFormat: true },
-        ),
-      ),
-      dry_run: defaulted(
-        Type.Boolean({
-          description: 'print what would be imported and where each field goes, and change nothing',
-        }),
-        false,
-      ),
-    },
-    { additionalProperties: false },
-  ),
+    ),
+    dry_run: defaulted(
+      Type.Boolean({
+        description: 'print what would be imported and where each field goes, and change nothing',
+      }),
+      false,
+    ),
+  },
   output: Type.Object({
     format: nullable(Type.String({ description: 'the one format, or mixed; null where no file was read' })),
     files: count,

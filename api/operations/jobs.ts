@@ -30,13 +30,10 @@ export const list = operation({
   name: 'jobs.list',
   about: 'list jobs, newest first',
   examples: [{ limit: 5 }, { kind: 'plan', state: 'running' }, { filter: 'kind = sft and outcome is not null' }],
-  input: Type.Object(
-    {
-      ...listInput(['-requested_at', 'finished_at', 'job_id', 'kind', 'state'], 20),
-      ...filterInput('kind', 'state', 'outcome', 'plan'),
-    },
-    { additionalProperties: false },
-  ),
+  input: {
+    ...listInput(['-requested_at', 'finished_at', 'job_id', 'kind', 'state'], 20),
+    ...filterInput('kind', 'state', 'outcome', 'plan'),
+  },
   output: listOf(Type.Object(Listed)),
   scope: 'read',
   changes: false,
@@ -48,7 +45,7 @@ export const show = operation({
   name: 'jobs.show',
   about: 'show a job with what it is to do and its result',
   examples: [{ job: 'nightly-1/1/train-solver' }],
-  input: Type.Object({ job }, { additionalProperties: false }),
+  input: { job },
   output: Type.Object({
     ...Listed,
     done: nullable(Type.Number({ description: 'how far it is' })),
@@ -67,7 +64,7 @@ export const metrics = operation({
   name: 'jobs.metrics',
   about: 'show the numbers that a job reported by step, such as the losses of a training; of a long one some 500 steps',
   examples: [{ job: 'nightly-1/1/train-solver' }],
-  input: Type.Object({ job }, { additionalProperties: false }),
+  input: { job },
   output: Type.Object({
     items: Type.Array(
       Type.Object({
@@ -90,7 +87,7 @@ export const cancel = operation({
   about: 'cancel a queued or running job and its children; nothing it still produces is published',
   notes: 'A worker that runs the job stops within seconds, a training run after its current step.',
   examples: [{ job: 'schedule/nightly/2026-11-24T02:00:00Z', reason: 'wrong dataset' }],
-  input: Type.Object({ job, reason: Type.Optional(reason) }, { additionalProperties: false }),
+  input: { job, reason: Type.Optional(reason) },
   output: Type.Object({ cancelled: Type.Array(Type.String(), { description: 'the job and its parts' }) }),
   scope: 'train',
   changes: true,

@@ -20,36 +20,30 @@ export const judge = operation({
     { filter: 'tags.phase = teach and reward is not null' },
     { share: '1/2' },
   ],
-  input: Type.Object(
-    {
-      methods: Type.Optional(methods),
-      filter: described(filter, 'only these episodes, their groups and their replays: a filter as in a recipe'),
-      episodes: Type.Optional(
-        written(
-          Type.Array(Type.String({ maxLength: 512, pattern: '^[^\\u0000]*$' }), {
-            description: 'only these episodes, their groups and their replays',
+  input: {
+    methods: Type.Optional(methods),
+    filter: described(filter, 'only these episodes, their groups and their replays: a filter as in a recipe'),
+    episodes: Type.Optional(
+      written(
+        Type.Array(Type.String({ maxLength: 512, pattern: '^[^\\u0000]*$' }), {
+          description: 'only these episodes, their groups and their replays',
+        }),
+        { flag: 'episode', value: 'id...' },
+      ),
+    ),
+    share: Type.Optional(
+      written(
+        language(
+          Type.String({
+            description: 'only the k-th of n shares of the groups, so that n processes divide the work',
           }),
-          { flag: 'episode', value: 'id...' },
+          sharesOf,
         ),
+        { value: 'k/n' },
       ),
-      share: Type.Optional(
-        written(
-          language(
-            Type.String({
-              description: 'only the k-th of n shares of the groups, so that n processes divide the work',
-            }),
-            sharesOf,
-          ),
-          { value: 'k/n' },
-        ),
-      ),
-      all: defaulted(
-        Type.Boolean({ description: 'include episodes that did not change since they were judged' }),
-        false,
-      ),
-    },
-    { additionalProperties: false },
-  ),
+    ),
+    all: defaulted(Type.Boolean({ description: 'include episodes that did not change since they were judged' }), false),
+  },
   output: Type.Object({
     episodes: Count,
     methods: Type.Array(Type.String()),

@@ -18,30 +18,27 @@ export const create = operation({
     { name: 'agents', scopes: ['ingest'] },
     { name: 'dashboard', scopes: ['read', 'sql'], expires: '4w' },
   ],
-  input: Type.Object(
-    {
-      scopes: written(
-        Type.Array(Type.Enum([...SCOPES]), {
-          ...{ minItems: 1, uniqueItems: true },
-          description: `permissions, separated by commas: ${SCOPES.join(', ')}`,
-        }),
-        {
-          value: 'list',
-          parse: (text) => [...new Set(text.split(',').map((scope) => scope.trim()))].filter((scope) => scope !== ''),
-        },
-      ),
-      name: Type.String({
-        maxLength: 200,
-        pattern: '^\\s*[^\\s\\u0000]([^\\u0000]*)$',
-        description: 'purpose of the key',
+  input: {
+    scopes: written(
+      Type.Array(Type.Enum([...SCOPES]), {
+        ...{ minItems: 1, uniqueItems: true },
+        description: `permissions, separated by commas: ${SCOPES.join(', ')}`,
       }),
-      expires: defaulted(
-        language(Type.String({ description: 'lifetime: 90d, 12h, 4w, 1y, or never' }), lifetimeOf),
-        '90d',
-      ),
-    },
-    { additionalProperties: false },
-  ),
+      {
+        value: 'list',
+        parse: (text) => [...new Set(text.split(',').map((scope) => scope.trim()))].filter((scope) => scope !== ''),
+      },
+    ),
+    name: Type.String({
+      maxLength: 200,
+      pattern: '^\\s*[^\\s\\u0000]([^\\u0000]*)$',
+      description: 'purpose of the key',
+    }),
+    expires: defaulted(
+      language(Type.String({ description: 'lifetime: 90d, 12h, 4w, 1y, or never' }), lifetimeOf),
+      '90d',
+    ),
+  },
   output: Type.Object({
     key: Type.String({ description: 'the key; nothing shows it again' }),
     lookup: Type.String({ description: 'the part that lists show' }),
@@ -59,7 +56,7 @@ export const list = operation({
   name: 'key.list',
   about: 'list the keys, without their secrets',
   examples: [{}],
-  input: Type.Object(listInput(['-created_at', 'name', 'lookup']), { additionalProperties: false }),
+  input: listInput(['-created_at', 'name', 'lookup']),
   output: listOf(
     Type.Object({
       lookup: Type.String(),
@@ -81,7 +78,7 @@ export const revoke = operation({
   name: 'key.revoke',
   about: 'revoke a key: every process refuses it within 30 seconds',
   examples: [{ key: '04kXZqQ2mB7' }, { key: 'dashboard' }],
-  input: Type.Object({ key: named('the part that `key list` shows, or its name') }, { additionalProperties: false }),
+  input: { key: named('the part that `key list` shows, or its name') },
   output: Type.Object({ lookup: Type.String(), name: Type.String(), state: Type.String() }),
   scope: 'admin',
   changes: true,

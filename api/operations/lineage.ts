@@ -11,16 +11,13 @@ export const lineage = operation({
   notes:
     'Two trees: what it comes from, and what was made of it. At most 20 things below one and 500 in a tree are listed, the nearest first, each followed once; a line marks what is left out.',
   examples: [{ id: 'ab12cd34ef56ab78' }, { id: 'run-1-c2/0', depth: 3 }, { id: '90b3dbb907620061/train/17' }],
-  input: Type.Object(
-    {
-      id: named('an episode, step, dataset, row of a dataset (DATASET/SPLIT/ROW) or checkpoint'),
-      depth: defaulted(
-        Type.Integer({ minimum: 1, maximum: 10, description: 'number of relations to follow in each direction' }),
-        2,
-      ),
-    },
-    { additionalProperties: false },
-  ),
+  input: {
+    id: named('an episode, step, dataset, row of a dataset (DATASET/SPLIT/ROW) or checkpoint'),
+    depth: defaulted(
+      Type.Integer({ minimum: 1, maximum: 10, description: 'number of relations to follow in each direction' }),
+      2,
+    ),
+  },
   output: Type.Object({
     lineage: Type.Array(
       Type.Object({

@@ -14,7 +14,7 @@ export const list = operation({
   notes:
     'read: how many offsets of the topic were read; "–" for the log in the database. #1 after a name: it took the place of the first.',
   examples: [{}],
-  input: Type.Object({ ...listInput(['first_read', 'log']) }, { additionalProperties: false }),
+  input: { ...listInput(['first_read', 'log']) },
   output: listOf(
     Type.Object({
       log: Type.String(),
@@ -37,10 +37,7 @@ export const adopt = operation({
   notes:
     'For error log_replaced where the old topic is gone for good, and for log_truncated. What was read stays in the tables. What the old topic held and nobody had read is lost: send it again. A topic that is missing is made with kafka_partitions partitions. Ingest takes events again within seconds; a projector that ended is started again by you, or by `troupe up`.',
   examples: [{ dry_run: true }, {}],
-  input: Type.Object(
-    { dry_run: defaulted(Type.Boolean({ description: 'say what would be adopted' }), false) },
-    { additionalProperties: false },
-  ),
+  input: { dry_run: defaulted(Type.Boolean({ description: 'say what would be adopted' }), false) },
   output: Type.Object({
     adopted: Type.Boolean(),
     log: Type.String({ description: 'the log that is read, or would be replaced' }),

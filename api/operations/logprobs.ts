@@ -12,32 +12,29 @@ export const logprobs = operation({
     { model: './checkpoint', data: 'rows.jsonl' },
     { model: './reference', episodes: 'ep-1,ep-2', as: 'masked', record: true },
   ],
-  input: Type.Object(
-    {
-      model,
-      data: Type.Optional(
-        local(
-          Type.String({
-            minLength: 1,
-            description: 'JSON lines {"input_ids":[…]}, or a frozen dataset; every token of a row except the first',
-          }),
-          'or name',
-          { value: 'file', parse: (text) => (existsSync(text) || text.endsWith('.jsonl') ? resolve(text) : text) },
-        ),
-      ),
-      episodes: Type.Optional(episodes),
-      as: defaulted(
-        Type.Enum(['reference', 'masked', 'alone'], {
-          description:
-            'reference: given its prompt; masked: the next step, without this one in its prompt; alone: without its prompt',
+  input: {
+    model,
+    data: Type.Optional(
+      local(
+        Type.String({
+          minLength: 1,
+          description: 'JSON lines {"input_ids":[…]}, or a frozen dataset; every token of a row except the first',
         }),
-        'reference',
+        'or name',
+        { value: 'file', parse: (text) => (existsSync(text) || text.endsWith('.jsonl') ? resolve(text) : text) },
       ),
-      record,
-      threads,
-    },
-    { additionalProperties: false },
-  ),
+    ),
+    episodes: Type.Optional(episodes),
+    as: defaulted(
+      Type.Enum(['reference', 'masked', 'alone'], {
+        description:
+          'reference: given its prompt; masked: the next step, without this one in its prompt; alone: without its prompt',
+      }),
+      'reference',
+    ),
+    record,
+    threads,
+  },
   output: Type.Union([Type.Object({ logprobs: Type.Array(Type.Array(Type.Number())) }), Passed]),
   scope: 'train',
   changes: true,

@@ -28,13 +28,10 @@ export const list = operation({
   name: 'method.list',
   about: 'list every method: its name, kind, the teams it is for, and what it gives',
   examples: [{ kind: 'credit' }, {}],
-  input: Type.Object(
-    {
-      ...listInput(['kind', 'name'], 500),
-      kind: Type.Optional(Type.Enum(KINDS, { description: 'only methods of this kind' })),
-    },
-    { additionalProperties: false },
-  ),
+  input: {
+    ...listInput(['kind', 'name'], 500),
+    kind: Type.Optional(Type.Enum(KINDS, { description: 'only methods of this kind' })),
+  },
   output: listOf(Type.Object(Listed)),
   scope: 'read',
   changes: false,
@@ -47,7 +44,7 @@ export const show = operation({
   name: 'method.show',
   about: 'show one method: its output, source, parameters, input and an example to paste',
   examples: [{ method: 'grpo_advantage' }],
-  input: Type.Object({ method }, { additionalProperties: false }),
+  input: { method },
   output: Type.Object({
     ...Listed,
     params: Type.Unknown({ description: 'parameters with their defaults' }),
@@ -68,15 +65,12 @@ export const run = operation({
   name: 'method.run',
   about: 'run a method on data; parameters go into the same object as the data',
   examples: [{ method: 'grpo_advantage', input: { group: ['q', 'q'], reward: [1, 0] } }],
-  input: Type.Object(
-    {
-      method,
-      input: written(Type.Object({}, { additionalProperties: true, description: 'data and parameters' }), {
-        file: 'stdin',
-      }),
-    },
-    { additionalProperties: false },
-  ),
+  input: {
+    method,
+    input: written(Type.Object({}, { additionalProperties: true, description: 'data and parameters' }), {
+      file: 'stdin',
+    }),
+  },
   output: Type.Object({ output: Type.Unknown() }),
   scope: 'read',
   changes: false,
@@ -92,18 +86,15 @@ export const runLines = operation({
   notes: `Each line that is not empty gets one line, in order: {"output":…}, or {"error":{"code","message"}} and the rest goes on.
 Exit code 0 when every line was answered with an output, 3 when some were refused. A line may have ${MAX_RECORD_BYTES} bytes.`,
   examples: [{ file: 'asked.ndjson', out: 'answered.ndjson' }, {}],
-  input: Type.Object(
-    {
-      file: defaulted(
-        local(Type.String({ description: 'JSON lines; - is standard input' }), 'only', { position: true }),
-        '-',
-      ),
-      out: Type.Optional(
-        local(Type.String({ description: 'file to write; standard output if left out' }), 'result', { value: 'file' }),
-      ),
-    },
-    { additionalProperties: false },
-  ),
+  input: {
+    file: defaulted(
+      local(Type.String({ description: 'JSON lines; - is standard input' }), 'only', { position: true }),
+      '-',
+    ),
+    out: Type.Optional(
+      local(Type.String({ description: 'file to write; standard output if left out' }), 'result', { value: 'file' }),
+    ),
+  },
   output: Type.Object({
     lines: Type.Integer(),
     refused: Type.Integer(),

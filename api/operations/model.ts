@@ -36,54 +36,48 @@ const newModel = operation({
     { dir: './model', text: ['corpus.txt'], vocab: 8192, hidden: 256, layers: 4 },
     { dir: './model', text: ['chats.jsonl'], family: 'qwen3', hidden: 512, layers: 8, kv_heads: 4 },
   ],
-  input: Type.Object(
-    {
-      dir: out,
-      words: Type.Optional(
-        local(
-          Type.String({ description: 'text file whose distinct words, split at white space, are the vocabulary' }),
-          'only',
-          {
-            value: 'file',
-          },
-        ),
+  input: {
+    dir: out,
+    words: Type.Optional(
+      local(
+        Type.String({ description: 'text file whose distinct words, split at white space, are the vocabulary' }),
+        'only',
+        {
+          value: 'file',
+        },
       ),
-      text: Type.Optional(
-        local(
-          Type.Array(Type.String(), {
-            minItems: 1,
-            description: 'train a tokenizer on these: plain text, or chats with {"messages": […]} on each line',
-          }),
-          'only',
-          { value: 'files...' },
-        ),
+    ),
+    text: Type.Optional(
+      local(
+        Type.Array(Type.String(), {
+          minItems: 1,
+          description: 'train a tokenizer on these: plain text, or chats with {"messages": […]} on each line',
+        }),
+        'only',
+        { value: 'files...' },
       ),
-      vocab: defaulted(
-        Type.Integer({ minimum: 1, description: 'maximum vocabulary size of a trained tokenizer' }),
-        4096,
-      ),
-      min_frequency: defaulted(
-        Type.Integer({ minimum: 1, description: 'minimum count of a pair that becomes a token' }),
-        2,
-      ),
-      config: Type.Optional(written(Config, { file: 'document', value: 'file' })),
-      family: described(family, 'the family (default: llama)'),
-      hidden: described(size, 'width of the residual stream (default: 128)'),
-      layers: described(size, 'layers (default: 2)'),
-      heads: described(size, 'attention heads (default: width / 32, from width 512 on width / 64)'),
-      kv_heads: described(size, 'key-value heads (default: the number of heads)'),
-      head_dim: described(size, 'width of one head (default: width / heads)'),
-      ff: described(size, 'width of the feed-forward layer (default: 8/3 of the width)'),
-      context: described(size, 'context length in tokens (default: 256; with text 1024)'),
-      untied: defaulted(Type.Boolean({ description: 'use an output matrix separate from the embeddings' }), false),
-      value_head: defaulted(
-        Type.Boolean({ description: 'a head that gives one number, at first 0, in place of one that writes tokens' }),
-        false,
-      ),
-      seed: defaulted(Type.Integer({ minimum: 0, description: 'random seed of the weights' }), 0),
-    },
-    { additionalProperties: false },
-  ),
+    ),
+    vocab: defaulted(Type.Integer({ minimum: 1, description: 'maximum vocabulary size of a trained tokenizer' }), 4096),
+    min_frequency: defaulted(
+      Type.Integer({ minimum: 1, description: 'minimum count of a pair that becomes a token' }),
+      2,
+    ),
+    config: Type.Optional(written(Config, { file: 'document', value: 'file' })),
+    family: described(family, 'the family (default: llama)'),
+    hidden: described(size, 'width of the residual stream (default: 128)'),
+    layers: described(size, 'layers (default: 2)'),
+    heads: described(size, 'attention heads (default: width / 32, from width 512 on width / 64)'),
+    kv_heads: described(size, 'key-value heads (default: the number of heads)'),
+    head_dim: described(size, 'width of one head (default: width / heads)'),
+    ff: described(size, 'width of the feed-forward layer (default: 8/3 of the width)'),
+    context: described(size, 'context length in tokens (default: 256; with text 1024)'),
+    untied: defaulted(Type.Boolean({ description: 'use an output matrix separate from the embeddings' }), false),
+    value_head: defaulted(
+      Type.Boolean({ description: 'a head that gives one number, at first 0, in place of one that writes tokens' }),
+      false,
+    ),
+    seed: defaulted(Type.Integer({ minimum: 0, description: 'random seed of the weights' }), 0),
+  },
   output: Type.Object({
     ...{ checkpoint_id: text, directory: text, vocab_size: count, parameters: count },
     training_bytes: Type.Number({ description: 'memory that training all of them takes' }),
@@ -108,20 +102,17 @@ export const info = operation({
   about: 'show what a model directory, an adapter or a weights file holds, and verify hashes',
   notes: 'Nothing in a file is ever run. A file is known by its contents, not by its name.',
   examples: [{ path: './model' }, { path: './model/model.safetensors', tensors: true }, { path: './onnx/model.onnx' }],
-  input: Type.Object(
-    {
-      path: local(
-        Type.String({
-          description:
-            'directory of a checkpoint, a model in the Hugging Face layout or an adapter; or a .safetensors or .onnx file',
-        }),
-        'only',
-        { position: true },
-      ),
-      tensors: defaulted(Type.Boolean({ description: 'list every tensor' }), false),
-    },
-    { additionalProperties: false },
-  ),
+  input: {
+    path: local(
+      Type.String({
+        description:
+          'directory of a checkpoint, a model in the Hugging Face layout or an adapter; or a .safetensors or .onnx file',
+      }),
+      'only',
+      { position: true },
+    ),
+    tensors: defaulted(Type.Boolean({ description: 'list every tensor' }), false),
+  },
   output: Type.Object(
     {
       kind: Type.Enum(['model', 'adapter', 'safetensors', 'onnx']),
@@ -143,14 +134,11 @@ export const merge = operation({
   name: 'model.merge',
   about: 'merge an adapter into the model it was trained on',
   examples: [{ model: './base', adapter: './adapter', out: './merged' }],
-  input: Type.Object(
-    {
-      model: folder('the model it was trained on'),
-      adapter: folder('directory with adapter_config.json and adapter_model.safetensors'),
-      out,
-    },
-    { additionalProperties: false },
-  ),
+  input: {
+    model: folder('the model it was trained on'),
+    adapter: folder('directory with adapter_config.json and adapter_model.safetensors'),
+    out,
+  },
   output: Type.Object({ checkpoint_id: text, directory: text, base: text, adapter: json }),
   scope: 'train',
   changes: true,
@@ -168,24 +156,21 @@ const exportModel = operation({
     { model: './model', out: './for-others', dtype: 'bf16', max_shard: 2 ** 31 },
     { model: './model', out: './onnx', format: 'onnx' },
   ],
-  input: Type.Object(
-    {
-      model: folder('a checkpoint, or any model in the Hugging Face layout'),
-      out,
-      format: defaulted(Type.Enum(['hf', 'onnx'], { description: 'hf, or onnx for ONNX Runtime' }), 'hf'),
-      dtype: defaulted(
-        Type.Enum(['f32', 'f16', 'bf16'], { description: 'how weights are stored; 16 bits round to nearest' }),
-        'f32',
+  input: {
+    model: folder('a checkpoint, or any model in the Hugging Face layout'),
+    out,
+    format: defaulted(Type.Enum(['hf', 'onnx'], { description: 'hf, or onnx for ONNX Runtime' }), 'hf'),
+    dtype: defaulted(
+      Type.Enum(['f32', 'f16', 'bf16'], { description: 'how weights are stored; 16 bits round to nearest' }),
+      'f32',
+    ),
+    max_shard: Type.Optional(
+      written(
+        Type.Integer({ minimum: 1, description: 'bytes of one safetensors file at most, such as 500MB or 2GiB' }),
+        { value: 'size', parse: bytesOf, text: (bytes) => bytesText(bytes).replace(' ', '') },
       ),
-      max_shard: Type.Optional(
-        written(
-          Type.Integer({ minimum: 1, description: 'bytes of one safetensors file at most, such as 500MB or 2GiB' }),
-          { value: 'size', parse: bytesOf, text: (bytes) => bytesText(bytes).replace(' ', '') },
-        ),
-      ),
-    },
-    { additionalProperties: false },
-  ),
+    ),
+  },
   output: Type.Object({
     ...{ checkpoint_id: text, directory: text, format: text, dtype: text, bytes: count },
     files: Type.Record(Type.String(), Type.Integer(), { description: 'bytes of each' }),

@@ -2,7 +2,7 @@
  * An operation is what a user can ask for. It is declared once, in the file of its noun; the command, the HTTP route, the methods of the
  * library and of the client, and the page of docs follow from the declaration.
  */
-import { type Static, type TObject, type TOptional, type TSchema, Type } from 'typebox';
+import { type Static, type TObject, type TOptional, type TProperties, type TSchema, Type } from 'typebox';
 import { got, TroupeError } from '../../errors.ts';
 import type { Redactor } from '../../ingest/events/redact.ts';
 import type { ArtifactStore, EventLog, IngestLedger, Originals } from '../../ingest/log/log.ts';
@@ -82,6 +82,9 @@ export type ChangeContext = ReadContext & {
   readonly workOnRun: ((run: string, of: Pick<ReadContext, 'say' | 'signal'>) => Promise<void>) | null;
 };
 
+/** What the function of an operation resolves with. */
+export type Outcome<F extends (...args: never) => Promise<unknown>> = Awaited<ReturnType<F>>;
+
 /** What prints an output for people. */
 export type Printer = {
   /** Says something beside the output, where nobody asked for quiet. */
@@ -113,10 +116,10 @@ type WithDefault<P> = {
   [K in keyof P as P[K] extends DefaultMark ? K : never]: P[K] extends TSchema ? Static<P[K]> : never;
 };
 /** The input as it is given, and as `run` gets it. */
-type GivenInput<I extends TObject> = Static<I>;
-export type InputOf<I extends TObject> = Static<I> & WithDefault<I['properties']>;
+type GivenInput<I extends TProperties> = Static<TObject<I>>;
+export type InputOf<I extends TProperties> = GivenInput<I> & WithDefault<I>;
 
-type Declaration<I extends TObject, O extends TSchema, C extends boolean, R> = {
+type Declaration<I extends TProperties, O extends TSchema, C extends boolean, R> = {
   /** `schedule.pause` is `troupe schedule pause`, `POST /v1/schedules/NAME/pause` and `project.schedule.pause({…})`. */
   readonly name: string;
   /** One sentence in the imperative, without a full stop; that of a verb by itself stands in groups.ts. */
@@ -124,6 +127,7 @@ type Declaration<I extends TObject, O extends TSchema, C extends boolean, R> = {
   /** What else its help and its page say. */
   readonly notes?: string;
   readonly examples: readonly GivenInput<I>[];
+  /** Its fields; there are no others. */
   readonly input: I;
   readonly output: O;
   /** What a key needs over HTTP. */
@@ -165,10 +169,11 @@ type Declaration<I extends TObject, O extends TSchema, C extends boolean, R> = {
 
 /** Any operation. */
 export type Operation = Omit<
-  Declaration<TObject, TSchema, boolean, unknown>,
-  'about' | 'examples' | 'alone' | 'run' | 'text' | 'confirm' | 'exit' | 'prints'
+  Declaration<TProperties, TSchema, boolean, unknown>,
+  'about' | 'examples' | 'input' | 'alone' | 'run' | 'text' | 'confirm' | 'exit' | 'prints'
 > & {
   readonly about: string;
+  readonly input: TObject;
   readonly alone?: true | ((input: Values) => boolean);
   readonly examples: readonly Values[];
   readonly run: () => Promise<(context: ChangeContext, input: Values) => Promise<unknown>>;
@@ -190,18 +195,20 @@ export type CallOptions = Partial<Pick<ReadContext, 'signal'>> & {
 
 /** How a program calls an operation: the type of a method of the library and of the client. */
 export type Method<T> = T extends { readonly '~call': infer Call } ? Call : never;
-type Call<I extends TObject, O extends TSchema> =
+type Call<I extends TProperties, O extends TSchema> =
   Record<never, never> extends GivenInput<I>
     ? (input?: GivenInput<I>, options?: CallOptions) => Promise<Plain<Static<O>>>
     : (input: GivenInput<I>, options?: CallOptions) => Promise<Plain<Static<O>>>;
 
 /** Declares an operation. */
-export const operation = <I extends TObject, O extends TSchema, C extends boolean, R extends Plain<Static<O>>>(
+export const operation = <I extends TProperties, O extends TSchema, C extends boolean, R extends Plain<Static<O>>>(
   declared: Declaration<I, O, C, R>,
 ) =>
-  ({ ...declared, about: declared.about ?? aboutOf(declared.name) }) as unknown as Operation & {
-    readonly '~call': Call<I, O>;
-  };
+  ({
+    ...declared,
+    about: declared.about ?? aboutOf(declared.name),
+    input: Type.Object(declared.input, { additionalProperties: false }),
+  }) as unknown as Operation & { readonly '~call': Call<I, O> };
 
 /** How a field is written on the command line, where it is not as an option of its name with its value. */
 export type Writing = {

@@ -10,18 +10,15 @@ export const embed = operation({
   name: 'passes.embed',
   about: 'compute an embedding of each task and append it to the log, where the judge compares tasks by it',
   examples: [{ model: './all-MiniLM-L6-v2-onnx' }],
-  input: Type.Object(
-    {
-      model: local(
-        Type.String({ description: 'directory with model.onnx and tokenizer.json, as sentence-transformers exports' }),
-        'only',
-        { value: 'dir' },
-      ),
-      filter: described(filter, 'only tasks of episodes that match this filter: as in a recipe'),
-      threads: Type.Optional(Type.Integer({ minimum: 1, maximum: 1024, description: 'threads (TROUPE_THREADS, 1)' })),
-    },
-    { additionalProperties: false },
-  ),
+  input: {
+    model: local(
+      Type.String({ description: 'directory with model.onnx and tokenizer.json, as sentence-transformers exports' }),
+      'only',
+      { value: 'dir' },
+    ),
+    filter: described(filter, 'only tasks of episodes that match this filter: as in a recipe'),
+    threads: Type.Optional(Type.Integer({ minimum: 1, maximum: 1024, description: 'threads (TROUPE_THREADS, 1)' })),
+  },
   output: Type.Object({
     model_id: Type.String(),
     ...{ tasks: Count, recorded: Count, known: Count },

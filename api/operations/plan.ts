@@ -73,7 +73,7 @@ export const check = operation({
   about: 'show what a run would do now: stages, rows, starting weights, cost, and tasks of the gate',
   notes: `Nothing is changed. The command ends with 1 where something keeps the plan from running.\n\n${EXAMPLE}`,
   examples: [{ plan: nightly }, { plan: nightly, rounds: 3 }],
-  input: Type.Object(planInput, { additionalProperties: false }),
+  input: planInput,
   output: Type.Object({
     plan: Type.String(),
     stages: Type.Array(Type.String(), { description: 'of a round, in order' }),
@@ -120,7 +120,7 @@ export const run = operation({
     { plan: nightly, rounds: 3, set: { seed: 2, 'policies.solver.train.steps': 200 } },
     { plan: nightly, detach: true },
   ],
-  input: Type.Object({ ...planInput, detach }, { additionalProperties: false }),
+  input: { ...planInput, detach },
   output: runEnd({ resumed: Type.Boolean({ description: 'it had been started before' }) }),
   scope: 'train',
   changes: true,
@@ -134,10 +134,7 @@ export const list = operation({
   name: 'plan.list',
   about: 'list runs of plans, newest first',
   examples: [{}, { limit: 5, filter: 'outcome = failed' }],
-  input: Type.Object(
-    { ...listInput(['-requested_at', 'finished_at', 'run', 'state']), ...filterInput('state', 'outcome') },
-    { additionalProperties: false },
-  ),
+  input: { ...listInput(['-requested_at', 'finished_at', 'run', 'state']), ...filterInput('state', 'outcome') },
   output: listOf(
     Type.Object({
       ...{ run: Type.String(), state: text, outcome: text },
@@ -162,7 +159,7 @@ export const show = operation({
   name: 'plan.show',
   about: 'show the stages and rounds of a run',
   examples: [{ run: 'nightly-1' }],
-  input: Type.Object({ run: named('its name, such as nightly-1') }, { additionalProperties: false }),
+  input: { run: named('its name, such as nightly-1') },
   output: Type.Object({
     run: Type.Object({ ...job, result: Type.Unknown({ description: 'its rounds; null before its end' }) }),
     set: Type.Record(Type.String(), Type.Unknown(), { description: 'values that were set beside the plan' }),
@@ -197,7 +194,7 @@ export const learning = operation({
   name: 'plan.learning',
   about: 'show how a run learns: rewards by iteration, and what its trainings report by step',
   examples: [{ run: 'nightly-1' }],
-  input: Type.Object({ run: named('its name, such as nightly-1') }, { additionalProperties: false }),
+  input: { run: named('its name, such as nightly-1') },
   output: Type.Object({
     rollouts: Type.Array(Type.String(), {
       description: 'the jobs that played, in order: iteration 1 is the first; their episodes have the tag `rollout`',
@@ -226,7 +223,7 @@ export const schema = operation({
   name: 'plan.schema',
   about: 'print the JSON Schema of a plan',
   examples: [{}],
-  input: Type.Object({}, { additionalProperties: false }),
+  input: {},
   output: json,
   scope: 'read',
   changes: false,

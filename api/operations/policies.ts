@@ -8,7 +8,7 @@ export const list = operation({
   name: 'policies.list',
   about: 'list policies with the checkpoint each serves and its newest one',
   examples: [{}],
-  input: Type.Object(listInput(['policy']), { additionalProperties: false }),
+  input: listInput(['policy']),
   output: Type.Object({
     ...listOf(
       Type.Object({

@@ -10,31 +10,28 @@ export const pool = operation({
   notes:
     "Queries that ask nearly the same are one cluster; of the teams that were played on every query of a cluster, the one of the highest total reward is the cluster's. A team that was made from another (its tag base_team_id) takes its place on a query where it runs and does no worse. Each query that is kept gives a triplet: query, reasoning (the tag reasoning of the team), team.",
   examples: [{}, { embedding_model: 'all-MiniLM-L6-v2', min_score: 0.5 }],
-  input: Type.Object(
-    {
-      embedding_model: Type.Optional(
-        Type.String({
-          ...{ minLength: 1, maxLength: 512, pattern: '^[^\\u0000]*$' },
-          description: 'compare queries by the embeddings of this model: troupe passes embed',
+  input: {
+    embedding_model: Type.Optional(
+      Type.String({
+        ...{ minLength: 1, maxLength: 512, pattern: '^[^\\u0000]*$' },
+        description: 'compare queries by the embeddings of this model: troupe passes embed',
+      }),
+    ),
+    min_score: defaulted(
+      written(
+        Type.Union([Type.Number(), Type.Null()], {
+          description: 'minimum mean reward of a query with its team; none: no minimum',
         }),
+        { value: 'number', parse: scoreOf, text: (score) => score ?? 'none' },
       ),
-      min_score: defaulted(
-        written(
-          Type.Union([Type.Number(), Type.Null()], {
-            description: 'minimum mean reward of a query with its team; none: no minimum',
-          }),
-          { value: 'number', parse: scoreOf, text: (score) => score ?? 'none' },
-        ),
-        1,
-      ),
-      triplets: Type.Optional(
-        local(Type.String({ description: 'file to write the triplets to, one JSON object per line' }), 'only', {
-          value: 'file',
-        }),
-      ),
-    },
-    { additionalProperties: false },
-  ),
+      1,
+    ),
+    triplets: Type.Optional(
+      local(Type.String({ description: 'file to write the triplets to, one JSON object per line' }), 'only', {
+        value: 'file',
+      }),
+    ),
+  },
   output: Type.Object({
     teams: ids,
     clusters: Type.Array(

@@ -10,17 +10,14 @@ export const create = operation({
   name: 'project.create',
   about: 'create a project; one that exists is left as it is',
   examples: [{ name: 'airline' }],
-  input: Type.Object(
-    {
-      name: position(
-        Type.String({
-          pattern: '^[A-Za-z][A-Za-z0-9_-]{0,47}$',
-          description: 'a letter, then up to 47 letters, digits, "_" or "-"',
-        }),
-      ),
-    },
-    { additionalProperties: false },
-  ),
+  input: {
+    name: position(
+      Type.String({
+        pattern: '^[A-Za-z][A-Za-z0-9_-]{0,47}$',
+        description: 'a letter, then up to 47 letters, digits, "_" or "-"',
+      }),
+    ),
+  },
   output: Type.Object({ project: Type.String(), created: Type.Boolean({ description: 'false: it existed' }) }),
   scope: 'admin',
   changes: true,
@@ -33,7 +30,7 @@ export const list = operation({
   name: 'project.list',
   about: 'list projects',
   examples: [{}],
-  input: Type.Object(listInput(['project']), { additionalProperties: false }),
+  input: listInput(['project']),
   output: listOf(Type.Object({ project: Type.String() })),
   scope: 'admin',
   changes: false,

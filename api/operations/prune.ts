@@ -19,34 +19,31 @@ export const start = operation({
     { older_than: '2026-01-01', filter: 'tags.phase = trial', to: '/mnt/archive' },
     { older_than: '1y', to: 's3://archive/troupe' },
   ],
-  input: Type.Object(
-    {
-      older_than: written(
-        language(
-          Type.String({
-            maxLength: 100,
-            description: 'only groups without events since then: 90d, 12h, 4w, 1y ago, or a date',
-          }),
-          (text) => momentOf(text, new Date()),
-        ),
-        { value: 'time' },
+  input: {
+    older_than: written(
+      language(
+        Type.String({
+          maxLength: 100,
+          description: 'only groups without events since then: 90d, 12h, 4w, 1y ago, or a date',
+        }),
+        (text) => momentOf(text, new Date()),
       ),
-      filter: described(filter, 'only groups whose episodes all match this filter, as in a recipe'),
-      to: Type.Optional(
-        local(
-          Type.String({
-            minLength: 1,
-            description: 'folder or s3://BUCKET/PREFIX to write archives into (default: archives in the home)',
-          }),
-          'only',
-          { value: 'place' },
-        ),
+      { value: 'time' },
+    ),
+    filter: described(filter, 'only groups whose episodes all match this filter, as in a recipe'),
+    to: Type.Optional(
+      local(
+        Type.String({
+          minLength: 1,
+          description: 'folder or s3://BUCKET/PREFIX to write archives into (default: archives in the home)',
+        }),
+        'only',
+        { value: 'place' },
       ),
-      limit: Type.Optional(Type.Integer({ minimum: 0, description: 'maximum number of episodes; whole groups only' })),
-      dry_run: defaulted(Type.Boolean({ description: 'say what would be pruned, and change nothing' }), false),
-    },
-    { additionalProperties: false },
-  ),
+    ),
+    limit: Type.Optional(Type.Integer({ minimum: 0, description: 'maximum number of episodes; whole groups only' })),
+    dry_run: defaulted(Type.Boolean({ description: 'say what would be pruned, and change nothing' }), false),
+  },
   output: Type.Object({
     ...{ before: Type.String(), dry_run: Type.Boolean(), groups: count, episodes: count },
     archived: Type.Integer({ description: 'episodes that lie in archives already: only their rows go' }),
@@ -70,22 +67,19 @@ export const restore = operation({
   about: 'put back what lies in archives',
   notes: `What was refused meanwhile can be replayed: troupe deadletters replay --code pruned. ${BUCKET_ACCESS}`,
   examples: [{ place: '/mnt/archive/2026-11-21-ab12cd34ef56' }, { place: 's3://archive/troupe' }, {}],
-  input: Type.Object(
-    {
-      place: Type.Optional(
-        local(
-          Type.String({
-            ...{ minLength: 1, maxLength: 4096 },
-            description:
-              'an archive, a file of it, or what holds several: its name in the home, a folder or s3://BUCKET/PREFIX (default: all in the home)',
-          }),
-          'or name',
-          { position: true },
-        ),
+  input: {
+    place: Type.Optional(
+      local(
+        Type.String({
+          ...{ minLength: 1, maxLength: 4096 },
+          description:
+            'an archive, a file of it, or what holds several: its name in the home, a folder or s3://BUCKET/PREFIX (default: all in the home)',
+        }),
+        'or name',
+        { position: true },
       ),
-    },
-    { additionalProperties: false },
-  ),
+    ),
+  },
   output: Type.Object({
     archives: Type.Array(
       Type.Object({

@@ -8,17 +8,14 @@ export const rebuild = operation({
   notes:
     'Judgements are recomputed from the requests in the log. Readers see the old tables until the swap. What was pruned stays out of the tables, unless they show it since a rebuild with --archived; then each rebuild reads its archives again, until a prune takes it out.',
   examples: [{}, { archived: true }],
-  input: Type.Object(
-    {
-      archived: defaulted(
-        Type.Boolean({
-          description: 'show in the tables what was pruned too: its events are read in their archives, and stay there',
-        }),
-        false,
-      ),
-    },
-    { additionalProperties: false },
-  ),
+  input: {
+    archived: defaulted(
+      Type.Boolean({
+        description: 'show in the tables what was pruned too: its events are read in their archives, and stay there',
+      }),
+      false,
+    ),
+  },
   output: Type.Object({
     events: Type.Integer({ description: 'applied, those of archives included' }),
     archived: Type.Integer({ description: 'applied from archives' }),

@@ -11,7 +11,7 @@ export const list = operation({
   name: 'receiver.list',
   about: 'list who is notified of runs and schedules, and what did not arrive',
   examples: [{}],
-  input: Type.Object(listInput(['name', 'sent', 'last_sent_at']), { additionalProperties: false }),
+  input: listInput(['name', 'sent', 'last_sent_at']),
   output: listOf(
     Type.Object({
       name: Type.String(),
@@ -39,7 +39,7 @@ export const test = operation({
   name: 'receiver.test',
   about: 'send one test message to a receiver',
   examples: [{ name: 'ops' }],
-  input: Type.Object({ name: named('a receiver of the setting notify') }, { additionalProperties: false }),
+  input: { name: named('a receiver of the setting notify') },
   output: Type.Object({ name: Type.String(), sent: Type.Boolean() }),
   scope: 'train',
   changes: true,

@@ -6,7 +6,7 @@ export const schema = operation({
   name: 'recipe.schema',
   about: 'print the JSON Schema of a recipe',
   examples: [{}],
-  input: Type.Object({}, { additionalProperties: false }),
+  input: {},
   output: Type.Object({}, { additionalProperties: true }),
   scope: 'read',
   changes: false,

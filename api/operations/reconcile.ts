@@ -13,7 +13,7 @@ export const reconcile = operation({
   notes:
     'received = acknowledged + rejected; what is in the log is in the tables or counted. The command ends with 1 where that is not so. Feedback on steps that do not exist is counted and does not make it end with 1; `select * from traj.feedback where no_such_step` lists it.',
   examples: [{}],
-  input: Type.Object({}, { additionalProperties: false }),
+  input: {},
   output: Type.Object({
     ok: Type.Boolean(),
     endpoints: Type.Array(

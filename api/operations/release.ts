@@ -11,28 +11,25 @@ export const release = operation({
     { policies: { solver: 'ab12cd34ef56ab78' }, reason: 'better on held-out tasks' },
     { policies: { solver: 'upstream:hosted/gpt' } },
   ],
-  input: Type.Object(
-    {
-      policies: written(
-        Type.Record(Type.String(), Type.String({ minLength: 1, maxLength: 512, pattern: '^[^\\u0000]*$' }), {
-          minProperties: 1,
-          description: 'the checkpoint of each policy, such as team=ab12cd34ef56ab78, or team=upstream:MODEL',
-        }),
-        {
-          position: true,
-          value: 'policy=checkpoint',
-          repeated: true,
-          parse: (text) => {
-            const [, policy, checkpoint] = /^([^=]+)=(.+)$/.exec(text) ?? [];
-            if (policy === undefined) throw new Error('should be POLICY=CHECKPOINT, such as solver=ab12cd34ef56ab78');
-            return { [policy]: checkpoint };
-          },
+  input: {
+    policies: written(
+      Type.Record(Type.String(), Type.String({ minLength: 1, maxLength: 512, pattern: '^[^\\u0000]*$' }), {
+        minProperties: 1,
+        description: 'the checkpoint of each policy, such as team=ab12cd34ef56ab78, or team=upstream:MODEL',
+      }),
+      {
+        position: true,
+        value: 'policy=checkpoint',
+        repeated: true,
+        parse: (text) => {
+          const [, policy, checkpoint] = /^([^=]+)=(.+)$/.exec(text) ?? [];
+          if (policy === undefined) throw new Error('should be POLICY=CHECKPOINT, such as solver=ab12cd34ef56ab78');
+          return { [policy]: checkpoint };
         },
-      ),
-      reason: Type.Optional(reason),
-    },
-    { additionalProperties: false },
-  ),
+      },
+    ),
+    reason: Type.Optional(reason),
+  },
   output: Type.Object({ release_id: Type.String(), policies: Type.Record(Type.String(), Type.String()) }),
   scope: 'train',
   changes: true,

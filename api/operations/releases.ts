@@ -11,10 +11,7 @@ export const list = operation({
   name: 'releases.list',
   about: 'list releases, newest first: the checkpoint of each policy, and since when',
   examples: [{ limit: 5 }, { filter: 'by = rollback' }],
-  input: Type.Object(
-    { ...listInput(['-released_at', 'release_id']), ...filterInput() },
-    { additionalProperties: false },
-  ),
+  input: { ...listInput(['-released_at', 'release_id']), ...filterInput() },
   output: listOf(
     Type.Object({
       release_id: Type.String(),

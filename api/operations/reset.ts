@@ -8,10 +8,7 @@ export const reset = operation({
   name: 'reset',
   notes: 'It refuses while anything works on the home. What Troupe did not put there stays.',
   examples: [{}, { dry_run: true }],
-  input: Type.Object(
-    { dry_run: defaulted(Type.Boolean({ description: 'say what would be deleted, and delete nothing' }), false) },
-    { additionalProperties: false },
-  ),
+  input: { dry_run: defaulted(Type.Boolean({ description: 'say what would be deleted, and delete nothing' }), false) },
   output: Type.Object({
     home: Type.String(),
     there: Type.Boolean({ description: 'false: there was no such home' }),

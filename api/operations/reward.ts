@@ -13,14 +13,11 @@ export const reward = operation({
     { use: 'grader' },
     { use: 'grader', filter: 'task.domain = airline and tags.rollout is null', limit: 100 },
   ],
-  input: Type.Object(
-    {
-      use: named('source of the rewards: a name under rewards in troupe.yaml'),
-      filter: described(filter, 'only these episodes: a filter as in a recipe'),
-      limit: Type.Optional(Type.Integer({ minimum: 1, description: 'at most this many episodes' })),
-    },
-    { additionalProperties: false },
-  ),
+  input: {
+    use: named('source of the rewards: a name under rewards in troupe.yaml'),
+    filter: described(filter, 'only these episodes: a filter as in a recipe'),
+    limit: Type.Optional(Type.Integer({ minimum: 1, description: 'at most this many episodes' })),
+  },
   output: Type.Object({
     episodes: Type.Integer({ description: 'without a reward, that the filter selects' }),
     rewarded: Type.Integer(),

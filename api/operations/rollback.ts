@@ -8,13 +8,10 @@ export const rollback = operation({
   notes:
     'A new release restores the whole map of that release, so a policy that a later release changed gets its earlier checkpoint. Rolling back again restores the release before that. `troupe releases` lists them.',
   examples: [{ reason: 'answers got longer' }, { release: 'nightly-3/1' }],
-  input: Type.Object(
-    {
-      release: Type.Optional(named('release to go back to; the one before what is released now if left out')),
-      reason: Type.Optional(reason),
-    },
-    { additionalProperties: false },
-  ),
+  input: {
+    release: Type.Optional(named('release to go back to; the one before what is released now if left out')),
+    reason: Type.Optional(reason),
+  },
   output: Type.Object({
     release_id: Type.String(),
     back_to: Type.String(),

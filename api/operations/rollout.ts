@@ -171,10 +171,7 @@ export const start = operation({
     },
     { runner: 'solver', replay: { where: 'tags.rollout = first and role = verifier' }, samples: 2, id: 'second' },
   ],
-  input: Type.Object(
-    { ...asked, params: byName('param', 'name=value', params, settingIn), detach },
-    { additionalProperties: false },
-  ),
+  input: { ...asked, params: byName('param', 'name=value', params, settingIn), detach },
   output: Type.Object(Result),
   scope: 'rollout',
   changes: true,
@@ -193,7 +190,7 @@ export const show = operation({
   name: 'rollout.show',
   about: 'show the state of a rollout, and its result once it has ended',
   examples: [{ id: 'night-1' }],
-  input: Type.Object({ id: named('its name') }, { additionalProperties: false }),
+  input: { id: named('its name') },
   output: Type.Object({
     ...{ rollout_id: Type.String(), state: Type.Enum(['waiting', 'running', 'finished']) },
     outcome: nullable(Type.String()),
@@ -222,32 +219,29 @@ export const sweep = operation({
       vary: { agents: [1, 2, 4], max_tokens: [256, 1024] },
     },
   ],
-  input: Type.Object(
-    {
-      ...asked,
-      vary: written(
-        Type.Record(
-          Type.String({ pattern: '^[A-Za-z_][\\w.-]*$' }),
-          Type.Array(Type.Union([Type.Number(), Type.String()]), { minItems: 1, uniqueItems: true }),
-          { minProperties: 1, description: 'the values of a setting; repeatable: all combinations' },
-        ),
-        {
-          ...{ value: 'name=a,b,c', repeated: true },
-          parse: (text) => {
-            const [name, values] = halves(text);
-            return { [name]: values.split(',').map((value) => settingIn(value.trim())) };
-          },
+  input: {
+    ...asked,
+    vary: written(
+      Type.Record(
+        Type.String({ pattern: '^[A-Za-z_][\\w.-]*$' }),
+        Type.Array(Type.Union([Type.Number(), Type.String()]), { minItems: 1, uniqueItems: true }),
+        { minProperties: 1, description: 'the values of a setting; repeatable: all combinations' },
+      ),
+      {
+        ...{ value: 'name=a,b,c', repeated: true },
+        parse: (text) => {
+          const [name, values] = halves(text);
+          return { [name]: values.split(',').map((value) => settingIn(value.trim())) };
         },
-      ),
-      plot: Type.Optional(
-        local(Type.String({ description: 'SVG of reward against tokens of each combination' }), 'only', {
-          value: 'file',
-        }),
-      ),
-      detach,
-    },
-    { additionalProperties: false },
-  ),
+      },
+    ),
+    plot: Type.Optional(
+      local(Type.String({ description: 'SVG of reward against tokens of each combination' }), 'only', {
+        value: 'file',
+      }),
+    ),
+    detach,
+  },
   output: Type.Object({
     sweep: Type.String(),
     rollouts: ids,
@@ -283,21 +277,18 @@ export const lease = operation({
   name: 'rollout.lease',
   about: 'lease the next attempts of a runner for a worker',
   examples: [{ runner: 'desk' }, { runner: 'desk', count: 8, wait_s: 30 }],
-  input: Type.Object(
-    {
-      runner: Type.String({ maxLength: 512, description: 'a runner with workers: true' }),
-      count: defaulted(Type.Integer({ minimum: 1, maximum: MOST_ATTEMPTS, description: 'attempts, at most' }), 1),
-      wait_s: defaulted(
-        Type.Number({
-          minimum: 0,
-          maximum: 60,
-          description: 'seconds to wait for the first attempt where none waits',
-        }),
-        0,
-      ),
-    },
-    { additionalProperties: false },
-  ),
+  input: {
+    runner: Type.String({ maxLength: 512, description: 'a runner with workers: true' }),
+    count: defaulted(Type.Integer({ minimum: 1, maximum: MOST_ATTEMPTS, description: 'attempts, at most' }), 1),
+    wait_s: defaulted(
+      Type.Number({
+        minimum: 0,
+        maximum: 60,
+        description: 'seconds to wait for the first attempt where none waits',
+      }),
+      0,
+    ),
+  },
   output: Type.Object({
     attempts: Type.Array(
       Type.Object({ ...held, lease_s: Type.Number({ description: 'seconds to the next sign of life' }) }),
@@ -314,7 +305,7 @@ export const heartbeat = operation({
   name: 'rollout.heartbeat',
   about: 'give a sign of life of the worker that holds an attempt',
   examples: [{ attempt_id: 'night-1/sums/0', token: 1 }],
-  input: Type.Object(held, { additionalProperties: false }),
+  input: held,
   output: Type.Object({
     lease_s: Type.Number({ description: 'seconds for which it is held' }),
     seconds_left: Type.Number({ description: 'until its deadline' }),
@@ -329,30 +320,27 @@ export const finish = operation({
   name: 'rollout.finish',
   about: 'end attempts; late and duplicate reports are stored and acknowledged',
   examples: [{ attempts: [{ attempt_id: 'night-1/sums/0', token: 1, outcome: 'done', reward: 1 }] }],
-  input: Type.Object(
-    {
-      attempts: written(
-        Type.Array(
-          Type.Object(
-            {
-              ...held,
-              outcome: Type.Enum(['done', 'failed'], {
-                description: 'failed: an infrastructure error; it has no reward and is retried',
-              }),
-              reward: Type.Optional(nullable(Type.Number())),
-              answer: Type.Optional(nullable(Type.String())),
-              episode_outcome: Type.Optional(Type.Enum(['success', 'failure', 'unknown'])),
-              reason: Type.Optional(nullable(Type.String({ maxLength: 4000 }))),
-            },
-            { additionalProperties: false },
-          ),
-          { minItems: 1, maxItems: MOST_ATTEMPTS, description: 'how each ended' },
+  input: {
+    attempts: written(
+      Type.Array(
+        Type.Object(
+          {
+            ...held,
+            outcome: Type.Enum(['done', 'failed'], {
+              description: 'failed: an infrastructure error; it has no reward and is retried',
+            }),
+            reward: Type.Optional(nullable(Type.Number())),
+            answer: Type.Optional(nullable(Type.String())),
+            episode_outcome: Type.Optional(Type.Enum(['success', 'failure', 'unknown'])),
+            reason: Type.Optional(nullable(Type.String({ maxLength: 4000 }))),
+          },
+          { additionalProperties: false },
         ),
-        { file: 'document', value: 'file' },
+        { minItems: 1, maxItems: MOST_ATTEMPTS, description: 'how each ended' },
       ),
-    },
-    { additionalProperties: false },
-  ),
+      { file: 'document', value: 'file' },
+    ),
+  },
   output: Type.Object({
     attempts: Type.Array(
       Type.Object({

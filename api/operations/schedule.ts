@@ -53,42 +53,39 @@ export const add = operation({
       job: { kind: 'evaluate', spec: { sets: { all: {} } } },
     },
   ],
-  input: Type.Object(
-    {
-      name,
-      cron,
-      every_seconds: duration('every', every_seconds),
-      zone: defaulted(zone, 'UTC'),
-      job: written(job, { file: 'job' }),
-      overlap: defaulted(overlap, 'skip'),
-      catch_up_seconds: defaulted(duration('catch-up', catch_up_seconds), 86_400),
-      jitter_seconds: defaulted(duration('jitter', jitter_seconds), 0),
-      when: written(when, { value: 'condition', parse: conditionOf, text: conditionText }),
-      pause_after: Type.Optional(
-        Type.Object(
-          {
-            failed: jobsInARow('failed', 'that failed'),
-            refused: jobsInARow('refused', 'whose gate refused the candidates'),
-            rolled_back: jobsInARow('rolled_back', 'whose release was rolled back'),
-            over_budget: jobsInARow('over_budget', 'that the budget of their plan ended'),
-          },
-          { additionalProperties: false },
-        ),
+  input: {
+    name,
+    cron,
+    every_seconds: duration('every', every_seconds),
+    zone: defaulted(zone, 'UTC'),
+    job: written(job, { file: 'job' }),
+    overlap: defaulted(overlap, 'skip'),
+    catch_up_seconds: defaulted(duration('catch-up', catch_up_seconds), 86_400),
+    jitter_seconds: defaulted(duration('jitter', jitter_seconds), 0),
+    when: written(when, { value: 'condition', parse: conditionOf, text: conditionText }),
+    pause_after: Type.Optional(
+      Type.Object(
+        {
+          failed: jobsInARow('failed', 'that failed'),
+          refused: jobsInARow('refused', 'whose gate refused the candidates'),
+          rolled_back: jobsInARow('rolled_back', 'whose release was rolled back'),
+          over_budget: jobsInARow('over_budget', 'that the budget of their plan ended'),
+        },
+        { additionalProperties: false },
       ),
-      budget_per_day: pairs(
-        described(
-          budget_per_day,
-          'once it is used up, no job starts before midnight of the zone: tokens, seconds or usd; repeatable',
-        ),
+    ),
+    budget_per_day: pairs(
+      described(
+        budget_per_day,
+        'once it is used up, no job starts before midnight of the zone: tokens, seconds or usd; repeatable',
       ),
-      hours: written(hours, { value: 'from-to', parse: hoursOf, text: hoursText }),
-      dry_run: defaulted(
-        Type.Boolean({ description: 'check the schedule, show it with its next times, and add nothing' }),
-        false,
-      ),
-    },
-    { additionalProperties: false },
-  ),
+    ),
+    hours: written(hours, { value: 'from-to', parse: hoursOf, text: hoursText }),
+    dry_run: defaulted(
+      Type.Boolean({ description: 'check the schedule, show it with its next times, and add nothing' }),
+      false,
+    ),
+  },
   output: Type.Object({ ...State, added: Type.Boolean(), notes: Type.Array(Type.String()) }),
   scope: 'train',
   changes: true,
@@ -100,7 +97,7 @@ export const list = operation({
   name: 'schedule.list',
   about: 'list schedules',
   examples: [{}, { sort: '-name', limit: 10 }],
-  input: Type.Object(listInput(['name', 'when', 'job']), { additionalProperties: false }),
+  input: listInput(['name', 'when', 'job']),
   output: listOf(
     Type.Object({
       name: Type.String(),
@@ -120,16 +117,13 @@ export const show = operation({
   name: 'schedule.show',
   about: 'show a schedule: its next times, its last jobs, and the ticks it skipped with their reasons',
   examples: [{ name: 'nightly' }, { name: 'nightly', limit: 50 }],
-  input: Type.Object(
-    {
-      name,
-      limit: defaulted(
-        Type.Integer({ minimum: 1, maximum: 500, description: 'maximum number of jobs and of skipped ticks' }),
-        10,
-      ),
-    },
-    { additionalProperties: false },
-  ),
+  input: {
+    name,
+    limit: defaulted(
+      Type.Integer({ minimum: 1, maximum: 500, description: 'maximum number of jobs and of skipped ticks' }),
+      10,
+    ),
+  },
   output: Type.Object({
     ...State,
     since: Type.String({ description: 'when it was added' }),
@@ -175,7 +169,7 @@ export const pause = operation({
   name: 'schedule.pause',
   about: 'start no jobs until the schedule is resumed; a running job continues',
   examples: [{ name: 'nightly', reason: 'labels are being checked' }],
-  input: Type.Object({ name, reason }, { additionalProperties: false }),
+  input: { name, reason },
   output: Type.Object(State),
   scope: 'train',
   changes: true,
@@ -187,7 +181,7 @@ export const resume = operation({
   name: 'schedule.resume',
   about: 'start jobs again at the next tick; ticks during the pause are skipped',
   examples: [{ name: 'nightly' }],
-  input: Type.Object({ name, reason: Type.Optional(reason) }, { additionalProperties: false }),
+  input: { name, reason: Type.Optional(reason) },
   output: Type.Object(State),
   scope: 'train',
   changes: true,
@@ -199,7 +193,7 @@ export const run = operation({
   name: 'schedule.run',
   about: 'request the job of a schedule now, regardless of its times, its hours and its pause',
   examples: [{ name: 'nightly' }],
-  input: Type.Object({ name }, { additionalProperties: false }),
+  input: { name },
   output: Type.Object({ name: Type.String(), job_id: Type.String() }),
   scope: 'train',
   changes: true,
@@ -211,7 +205,7 @@ export const dryRun = operation({
   name: 'schedule.dry-run',
   about: 'print what the scheduler would do now and at the next ticks, and change nothing',
   examples: [{ name: 'nightly' }],
-  input: Type.Object({ name }, { additionalProperties: false }),
+  input: { name },
   output: Type.Object({
     ...State,
     running: nullable(Type.String({ description: 'its job that has not ended' })),
@@ -244,18 +238,15 @@ export const backfill = operation({
     { name: 'nightly', from: '2026-05-01', to: '2026-05-08', dry_run: true },
     { name: 'nightly', from: '2026-05-01' },
   ],
-  input: Type.Object(
-    {
-      name,
-      from: Type.String({ description: 'first time, such as 2026-05-01 or 2026-05-01T03:00:00Z' }),
-      to: Type.Optional(Type.String({ description: 'last time; now if left out' })),
-      dry_run: defaulted(
-        Type.Boolean({ description: 'list the ticks and what had been recorded by then, and start nothing' }),
-        false,
-      ),
-    },
-    { additionalProperties: false },
-  ),
+  input: {
+    name,
+    from: Type.String({ description: 'first time, such as 2026-05-01 or 2026-05-01T03:00:00Z' }),
+    to: Type.Optional(Type.String({ description: 'last time; now if left out' })),
+    dry_run: defaulted(
+      Type.Boolean({ description: 'list the ticks and what had been recorded by then, and start nothing' }),
+      false,
+    ),
+  },
   output: Type.Object({
     name: Type.String(),
     started: Type.Boolean({ description: 'false for a dry run' }),
@@ -276,7 +267,7 @@ export const endBackfill = operation({
   name: 'schedule.end-backfill',
   about: 'forget the ticks of a backfill whose jobs have not started',
   examples: [{ name: 'nightly' }],
-  input: Type.Object({ name }, { additionalProperties: false }),
+  input: { name },
   output: Type.Object({ name: Type.String(), ended: Type.Integer({ description: 'ticks that were left' }) }),
   scope: 'train',
   changes: true,
@@ -288,7 +279,7 @@ export const remove = operation({
   name: 'schedule.remove',
   about: 'remove a schedule; its jobs and their history stay',
   examples: [{ name: 'nightly', reason: 'replaced by weekly' }],
-  input: Type.Object({ name, reason: Type.Optional(reason) }, { additionalProperties: false }),
+  input: { name, reason: Type.Optional(reason) },
   output: Type.Object({ name: Type.String(), removed: Type.Boolean() }),
   scope: 'train',
   changes: true,

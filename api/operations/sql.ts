@@ -14,37 +14,34 @@ export const sql = operation({
     { sql: 'select avg(reward) from traj.episodes' },
     { sql: 'select agent, count(*) from traj.steps group by 1', limit: 100 },
   ],
-  input: Type.Object(
-    {
-      sql: query,
-      limit: Type.Optional(
-        written(Type.Integer({ minimum: 0, description: 'rows at most (10000; with out all)' }), { most: MOST.rows }),
+  input: {
+    sql: query,
+    limit: Type.Optional(
+      written(Type.Integer({ minimum: 0, description: 'rows at most (10000; with out all)' }), { most: MOST.rows }),
+    ),
+    max_bytes: Type.Optional(
+      written(
+        Type.Integer({
+          minimum: 1,
+          description: 'bytes of rows at most (67108864); the row that exceeds them is the last',
+        }),
+        { most: MOST.bytes },
       ),
-      max_bytes: Type.Optional(
-        written(
-          Type.Integer({
-            minimum: 1,
-            description: 'bytes of rows at most (67108864); the row that exceeds them is the last',
-          }),
-          { most: MOST.bytes },
-        ),
+    ),
+    timeout_ms: timeout,
+    format: Type.Optional(
+      local(Type.Enum([...FORMATS], { description: 'print the rows in this format' }), 'only', { value: 'form' }),
+    ),
+    out: Type.Optional(
+      local(
+        language(Type.String({ description: 'write all rows into this file, .arrow or .parquet' }), (file) => {
+          if (!/\.(arrow|parquet)$/.test(file)) throw new Error('should name a file that ends in .arrow or .parquet');
+        }),
+        'only',
+        { value: 'file' },
       ),
-      timeout_ms: timeout,
-      format: Type.Optional(
-        local(Type.Enum([...FORMATS], { description: 'print the rows in this format' }), 'only', { value: 'form' }),
-      ),
-      out: Type.Optional(
-        local(
-          language(Type.String({ description: 'write all rows into this file, .arrow or .parquet' }), (file) => {
-            if (!/\.(arrow|parquet)$/.test(file)) throw new Error('should name a file that ends in .arrow or .parquet');
-          }),
-          'only',
-          { value: 'file' },
-        ),
-      ),
-    },
-    { additionalProperties: false },
-  ),
+    ),
+  },
   output: Type.Object({
     columns: Type.Array(Type.Object({ name: Type.String(), type: Type.String({ description: 'as SQL writes it' }) })),
     rows: Type.Array(Type.Array(Type.Unknown())),

@@ -12,7 +12,7 @@ export const list = operation({
   name: 'teams.list',
   about: 'list teams',
   examples: [{}],
-  input: Type.Object(listInput(['team_id', 'episodes', 'name']), { additionalProperties: false }),
+  input: listInput(['team_id', 'episodes', 'name']),
   output: listOf(
     Type.Object({
       team_id: Type.String(),
@@ -33,7 +33,7 @@ export const like = operation({
   notes:
     'Two teams are alike as far as they have the same roles and the same wiring between roles; names of agents and prompts do not count.',
   examples: [{ team: 'debate-3' }],
-  input: Type.Object({ team: named('a team id') }, { additionalProperties: false }),
+  input: { team: named('a team id') },
   output: Type.Object({
     team_id: Type.String(),
     teams: Type.Array(
@@ -58,14 +58,11 @@ export const show = operation({
   about:
     'show the version of a team that its program plays in: the released one, or in the share of a canary its candidate',
   examples: [{ team: 'solvers' }],
-  input: Type.Object(
-    {
-      team: named('name of the team'),
-      episode: Type.Optional(Type.String({ description: 'id of the live episode that it is for' })),
-      group: Type.Optional(Type.String({ description: 'its group, whose episodes play in one version' })),
-    },
-    { additionalProperties: false },
-  ),
+  input: {
+    team: named('name of the team'),
+    episode: Type.Optional(Type.String({ description: 'id of the live episode that it is for' })),
+    group: Type.Optional(Type.String({ description: 'its group, whose episodes play in one version' })),
+  },
   output: Type.Object({
     team_id: Type.String(),
     name: Type.String(),

@@ -3,7 +3,7 @@ import { Type } from 'typebox';
 import { EXIT } from '../../errors.ts';
 import { nullable } from './fields.ts';
 import { operation } from './operation.ts';
-import { Dpo, Reward, Rl, Sft, Value } from './train/input.ts';
+import { dpoInput, rewardInput, rlInput, sftInput, valueInput } from './train/input.ts';
 
 const does = () => import('./train/run.ts');
 const prints = async () => (await import('./train/text.ts')).trained;
@@ -86,7 +86,7 @@ ${RESUME}`,
     { model: './model', data: 'good-solvers', out: './checkpoints', steps: 200, lora: { r: 8, alpha: 16 } },
     { model: './model', data: 'team', out: './checkpoints', steps: { router: 60, checker: 200 } },
   ],
-  input: Sft,
+  input: sftInput,
   run: async () => (await does()).sft,
 });
 
@@ -103,7 +103,7 @@ ${RESUME}`,
   examples: [
     { model: './model', data: 'pairs.jsonl', out: './checkpoints', epochs: 1, learning_rate: 5e-6, beta: 0.2 },
   ],
-  input: Dpo,
+  input: dpoInput,
   run: async () => (await does()).dpo,
 });
 
@@ -118,7 +118,7 @@ ${RESUME}`,
   examples: [
     { model: './checkpoints/ab12', data: 'cd34', out: './checkpoints', groups: 8, learning_rate: 5e-4, loss: 'grpo' },
   ],
-  input: Rl,
+  input: rlInput,
   run: async () => (await does()).rl,
 });
 
@@ -138,7 +138,7 @@ ${RESUME}`,
     { model: './model', data: 'answers.jsonl', out: './critics', epochs: 2, learning_rate: 2e-4, eval: '0.1' },
     { model: './model', data: 'solver-steps', out: './critics', steps: 200, loss: 'huber', policy: 'critic' },
   ],
-  input: Value,
+  input: valueInput,
   run: async () => (await does()).value,
 });
 
@@ -158,6 +158,6 @@ ${RESUME}`,
       ...{ learning_rate: 1e-5, eval: '0.1', policy: 'judge' },
     },
   ],
-  input: Reward,
+  input: rewardInput,
   run: async () => (await does()).reward,
 });

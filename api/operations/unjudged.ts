@@ -7,7 +7,7 @@ export const unjudged = operation({
   name: 'unjudged',
   about: 'list the closed episodes of complete groups that changed since methods last judged them',
   examples: [{ methods: [{ method: 'grpo_advantage' }] }],
-  input: Type.Object({ methods }, { additionalProperties: false }),
+  input: { methods },
   output: Type.Object({ episodes: Type.Array(Type.String()) }),
   scope: 'read',
   changes: false,

@@ -7,21 +7,18 @@ export const values = operation({
   name: 'values',
   about: 'compute value estimates for recorded steps with a model that has a value head',
   examples: [{ model: './value-model', episodes: 'ep-1,ep-2', record: true }],
-  input: Type.Object(
-    {
-      model,
-      episodes,
-      of: defaulted(
-        Type.Enum(['tokens', 'state', 'answer'], {
-          description: 'tokens: what stands before each; state: the prompt of a step; answer: with its answer',
-        }),
-        'tokens',
-      ),
-      record,
-      threads,
-    },
-    { additionalProperties: false },
-  ),
+  input: {
+    model,
+    episodes,
+    of: defaulted(
+      Type.Enum(['tokens', 'state', 'answer'], {
+        description: 'tokens: what stands before each; state: the prompt of a step; answer: with its answer',
+      }),
+      'tokens',
+    ),
+    record,
+    threads,
+  },
   output: Passed,
   scope: 'train',
   changes: true,

@@ -11,7 +11,7 @@ export const list = operation({
   name: 'views.list',
   about: 'list the views that SQL reads, with what each is',
   examples: [{}],
-  input: Type.Object({ ...listInput(['name'], 200) }, { additionalProperties: false }),
+  input: { ...listInput(['name'], 200) },
   output: listOf(Type.Object({ name: Type.String(), about, columns: Type.Integer() })),
   scope: 'read',
   changes: false,
@@ -26,7 +26,7 @@ export const show = operation({
   name: 'views.show',
   about: 'show the columns of a view, with their types and notes',
   examples: [{ view: 'traj.episodes' }],
-  input: Type.Object({ view: named('name of a view, with or without its schema') }, { additionalProperties: false }),
+  input: { view: named('name of a view, with or without its schema') },
   output: Type.Object({
     name: Type.String(),
     about,

@@ -4,7 +4,7 @@ import { query, sql } from '../../../store/db/query.ts';
 import { type AnnotationRequest, annotate } from '../../../store/evaluate/attribution/annotate.ts';
 import { evaluateAttributions, evaluateModes, type Question } from '../../../store/evaluate/attribution/evaluate.ts';
 import type { PageRequest } from '../lists.ts';
-import type { ChangeContext, ReadContext } from '../operation.ts';
+import type { ChangeContext, Outcome, ReadContext } from '../operation.ts';
 import { readList } from '../read-list.ts';
 import { chatEndpoint, checkedEndpoint } from './chat-endpoint.ts';
 
@@ -20,7 +20,7 @@ export async function list({ db, catchUp }: ReadContext, { episode, method, ...p
         'blame_id',
       ),
     );
-  return readList<Awaited<ReturnType<typeof rows.executeTakeFirstOrThrow>>>(
+  return readList<Outcome<typeof rows.executeTakeFirstOrThrow>>(
     db,
     query.selectFrom(rows.as('blames')).selectAll(),
     { columns: { episode_id: 'text' }, id: 'blame_id' },

@@ -5,7 +5,7 @@ import { unknownValues } from '../../../store/filter/filter-check.ts';
 import { tagReads } from '../../../store/filter/select.ts';
 import { lag } from '../../../store/projecting/positions.ts';
 import type { PageRequest } from '../lists.ts';
-import type { ReadContext } from '../operation.ts';
+import type { Outcome, ReadContext } from '../operation.ts';
 import { asParameter, readFiltered, readList, withUnknown } from '../read-list.ts';
 
 const COLUMNS = ['task_id', 'group_id', 'team_id', 'session_id', 'outcome'] as const;
@@ -39,7 +39,7 @@ export async function list({ db }: ReadContext, { closed, filter, tag = {}, ...a
   for (const name of COLUMNS) if (asked[name] !== undefined) rows = rows.where(name, '=', asked[name]);
   if (closed !== undefined) rows = rows.where(sql<SqlBool>`coalesce(closed, false) = ${closed}`);
   for (const [key, value] of Object.entries(tag)) rows = rows.where(tagReads('tags', key, value));
-  type Row = Awaited<ReturnType<typeof rows.executeTakeFirstOrThrow>> & { readonly episode_id: string };
+  type Row = Outcome<typeof rows.executeTakeFirstOrThrow> & { readonly episode_id: string };
   const page =
     filter === undefined
       ? await withUnknown(

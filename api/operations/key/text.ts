@@ -1,16 +1,14 @@
 /** API keys as text for people. */
-import type { Printer } from '../operation.ts';
+import type { Outcome, Printer } from '../operation.ts';
 import type * as run from './run.ts';
 
-type Output<F extends keyof typeof run> = Awaited<ReturnType<(typeof run)[F]>>;
-
-export function created({ key, lookup, expires_at }: Output<'create'>, { say }: Printer): string {
+export function created({ key, lookup, expires_at }: Outcome<typeof run.create>, { say }: Printer): string {
   const end = expires_at === null ? '' : ` and ends on ${expires_at.slice(0, 10)} (--expires)`;
   say(`It is not shown again${end}. Revoke it with: troupe key revoke ${lookup}`);
   return key;
 }
 
-export const listed = ({ items }: Output<'list'>, { table }: Printer): string =>
+export const listed = ({ items }: Outcome<typeof run.list>, { table }: Printer): string =>
   items.length === 0
     ? 'No keys: this machine alone is answered, and needs none.'
     : table(
@@ -18,4 +16,4 @@ export const listed = ({ items }: Output<'list'>, { table }: Printer): string =>
         items.map((k) => [k.lookup, k.name, k.scopes.join(','), k.state, k.created_at, k.expires_at]),
       );
 
-export const revoked = ({ lookup, name }: Output<'revoke'>): string => `Revoked: ${lookup} (${name})`;
+export const revoked = ({ lookup, name }: Outcome<typeof run.revoke>): string => `Revoked: ${lookup} (${name})`;

@@ -1,6 +1,8 @@
 /** Lineage as a person reads it: a tree each way. */
+
 import { countText } from '../../../errors.ts';
 import { type Branches, LINEAGE_LIMIT, type Lineage, type LineageNode } from '../../../store/explore/lineage.ts';
+import type { Outcome } from '../operation.ts';
 import type { lineage } from './run.ts';
 
 /** Several lines, without the last line break. */
@@ -44,7 +46,7 @@ function sentence({ kind, id, relation, rows, episodes, steps, erasures }: Linea
   return `${kind} ${id} ${relation}${amounts.length === 0 ? '' : ` (${amounts.join(', ')})`}${markText(erasures)}`;
 }
 
-export const found = ({ found: things, pruned }: Awaited<ReturnType<typeof lineage>>): string =>
+export const found = ({ found: things, pruned }: Outcome<typeof lineage>): string =>
   [
     ...things.map(lineageTree),
     ...pruned.map(

@@ -1,10 +1,10 @@
 /** Logs as text for people. */
-import type { Printer } from '../operation.ts';
+import type { Outcome, Printer } from '../operation.ts';
 import type { adopted, list } from './run.ts';
 
-type Adoption = Awaited<ReturnType<typeof adopted>>;
+type Adoption = Outcome<typeof adopted>;
 
-export const listed = ({ items }: Awaited<ReturnType<typeof list>>, { table }: Printer): string =>
+export const listed = ({ items }: Outcome<typeof list>, { table }: Printer): string =>
   table(
     ['log', 'cluster', 'partitions', 'read', 'first read', 'replaced'],
     items.map((one) => [one.log, one.cluster, one.partitions, one.read, one.first_read, one.replaced_at]),

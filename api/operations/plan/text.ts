@@ -5,13 +5,11 @@ import type { Spending } from '../../../store/loop/play/budget.ts';
 import { rolloutText } from '../../../trainer/loop/plan/plan-rollout.ts';
 import type { PlanResult } from '../../../trainer/loop/plan/round.ts';
 import { bytesText } from '../bytes.ts';
-import type { Printer } from '../operation.ts';
-import type * as run from './run.ts';
+import type { Outcome, Printer } from '../operation.ts';
+import type * as does from './run.ts';
 import type { endRun } from './run-end.ts';
 
-type Output<F extends keyof typeof run> = Awaited<ReturnType<(typeof run)[F]>>;
-
-export function runEndText(ended: Awaited<ReturnType<typeof endRun>>): string {
+export function runEndText(ended: Outcome<typeof endRun>): string {
   const { run } = ended;
   if (ended.state === 'running') return `Run ${run} is in the queue; troupe plan show ${run} follows it.`;
   if ('rounds' in ended) return resultText(run, ended);
@@ -35,7 +33,7 @@ const resultText = (run: string, { rounds, ended_early, nothing_to_learn }: Plan
   ].join('\n');
 
 export function checked(
-  { plan, stages, rounds, budget, policies, team, rollout, gate, problems, notes }: Output<'check'>,
+  { plan, stages, rounds, budget, policies, team, rollout, gate, problems, notes }: Outcome<typeof does.check>,
   { table }: Printer,
 ): string {
   const lines = [`Plan ${plan}: ${countText(rounds, 'round')} of ${stages.join(', ')}, release.\n`];
@@ -88,7 +86,7 @@ export function checked(
   return lines.join('\n');
 }
 
-const budgetText = ({ minutes, tokens, usd }: NonNullable<Output<'check'>['budget']>): string =>
+const budgetText = ({ minutes, tokens, usd }: NonNullable<Outcome<typeof does.check>['budget']>): string =>
   [
     ...(tokens === undefined ? [] : [countText(tokens, 'token')]),
     ...(usd === undefined ? [] : [`${usd} USD`]),
@@ -98,7 +96,7 @@ const budgetText = ({ minutes, tokens, usd }: NonNullable<Output<'check'>['budge
 /** What a run has used of its budget. What is unknown is shown as unknown, not as 0; US dollars not where nothing has a price. Pure. */
 export function spentText(
   { tokens, usd, uncounted, unpriced, untold, minutes }: Spending & { readonly minutes: number | null },
-  budget: NonNullable<Output<'check'>['budget']>,
+  budget: NonNullable<Outcome<typeof does.check>['budget']>,
 ): string {
   const of = (most: number | undefined) => (most === undefined ? '' : ` of ${most}`);
   const less = (calls: number, what: string, trainings: number) =>
@@ -116,7 +114,7 @@ export function spentText(
   ].join(' · ');
 }
 
-export const listed = ({ items }: Output<'list'>, { table }: Printer): string =>
+export const listed = ({ items }: Outcome<typeof does.list>, { table }: Printer): string =>
   items.length === 0
     ? 'No runs of plans yet.'
     : table(
@@ -131,7 +129,7 @@ export const listed = ({ items }: Output<'list'>, { table }: Printer): string =>
         ]),
       );
 
-export function shown({ run, set, budget, spent, stages }: Output<'show'>, { table }: Printer): string {
+export function shown({ run, set, budget, spent, stages }: Outcome<typeof does.show>, { table }: Printer): string {
   const { job_id: id } = run;
   const values = Object.entries(set).map(([path, value]) => `${path}=${JSON.stringify(value)}`);
   return [
@@ -156,7 +154,7 @@ export function shown({ run, set, budget, spent, stages }: Output<'show'>, { tab
   ].join('\n');
 }
 
-export const learnt = ({ rollouts, curves }: Output<'learning'>, { table }: Printer): string =>
+export const learnt = ({ rollouts, curves }: Outcome<typeof does.learning>, { table }: Printer): string =>
   curves.length === 0
     ? 'Nothing has been played or trained yet.'
     : [

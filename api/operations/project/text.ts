@@ -1,12 +1,11 @@
 /** Projects as text for people. */
+import type { Outcome } from '../operation.ts';
 import type * as run from './run.ts';
 
-type Output<F extends keyof typeof run> = Awaited<ReturnType<(typeof run)[F]>>;
-
-export const created = ({ project, created }: Output<'create'>): string =>
+export const created = ({ project, created }: Outcome<typeof run.create>): string =>
   created ? `Project ${project} created. Use it with --project ${project}.` : `Project ${project} exists already.`;
 
-export const listed = ({ items }: Output<'list'>): string =>
+export const listed = ({ items }: Outcome<typeof run.list>): string =>
   items.length === 0
     ? 'No projects yet. The first is created by the first import.'
     : items.map(({ project }) => project).join('\n');

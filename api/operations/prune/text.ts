@@ -1,11 +1,10 @@
 /** What was pruned, and what came back, as text for people. */
 import { countText } from '../../../errors.ts';
 import { bytesText } from '../bytes.ts';
-import type { Printer } from '../operation.ts';
+import type { Outcome, Printer } from '../operation.ts';
 import type * as run from './run.ts';
 
-type Output<F extends keyof typeof run> = Awaited<ReturnType<(typeof run)[F]>>;
-type Pruned = Output<'start'>;
+type Pruned = Outcome<typeof run.start>;
 
 const what = ({ episodes, groups, archived, events }: Pruned): string =>
   `${countText(episodes, 'episode')} of ${countText(groups, 'group')}${archived === 0 ? '' : ` (in archives already: ${archived})`}, ${countText(events, 'event')}`;
@@ -23,7 +22,7 @@ export function pruned(done: Pruned, { say }: Printer): string {
   ].join('\n');
 }
 
-export const restored = ({ archives }: Output<'restore'>): string =>
+export const restored = ({ archives }: Outcome<typeof run.restore>): string =>
   [
     ...archives.map(
       ({ uri, episodes, events, left_out }) =>

@@ -1,10 +1,8 @@
 /** Receivers as text for people. */
-import type { Printer } from '../operation.ts';
+import type { Outcome, Printer } from '../operation.ts';
 import type * as run from './run.ts';
 
-type Output<F extends keyof typeof run> = Awaited<ReturnType<(typeof run)[F]>>;
-
-export const listed = ({ items }: Output<'list'>, { table }: Printer): string =>
+export const listed = ({ items }: Outcome<typeof run.list>, { table }: Printer): string =>
   items.length === 0
     ? 'No receivers; add one to notify in troupe.yaml.'
     : table(
@@ -15,4 +13,4 @@ export const listed = ({ items }: Output<'list'>, { table }: Printer): string =>
         ]),
       );
 
-export const tested = ({ name }: Output<'test'>): string => `Sent: a test message to ${name}`;
+export const tested = ({ name }: Outcome<typeof run.test>): string => `Sent: a test message to ${name}`;

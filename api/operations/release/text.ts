@@ -1,20 +1,18 @@
 /** Releases as text for people. */
-import type { Printer } from '../operation.ts';
+import type { Outcome, Printer } from '../operation.ts';
 import type * as run from './run.ts';
-
-type Output<F extends keyof typeof run> = Awaited<ReturnType<(typeof run)[F]>>;
 
 const mapText = (map: Readonly<Record<string, string>>): string =>
   Object.entries(map)
     .map(([name, id]) => `${name} → ${id}`)
     .join(', ');
 
-export const released = ({ policies }: Output<'release'>): string => `Released: ${mapText(policies)}`;
+export const released = ({ policies }: Outcome<typeof run.release>): string => `Released: ${mapText(policies)}`;
 
-export const rolledBack = ({ back_to, policies, teams }: Output<'rollback'>): string =>
+export const rolledBack = ({ back_to, policies, teams }: Outcome<typeof run.rollback>): string =>
   `Back to release ${back_to}: ${mapText({ ...policies, ...teams })}`;
 
-export const listed = ({ items }: Output<'list'>, { table }: Printer): string =>
+export const listed = ({ items }: Outcome<typeof run.list>, { table }: Printer): string =>
   items.length === 0
     ? 'No releases yet.'
     : table(

@@ -5,7 +5,7 @@ import { readManifest, restoreBackup, schemaOf } from '../../../store/server/bac
 import { openHome } from '../../../store/server/home.ts';
 import { backupSource } from '../backup-places.ts';
 import { bytesText } from '../bytes.ts';
-import type { ReadContext } from '../operation.ts';
+import type { Outcome, ReadContext } from '../operation.ts';
 
 export async function restore(
   { server: serverOf, home: { root }, progress }: ReadContext,
@@ -39,5 +39,5 @@ export async function restore(
   }
 }
 
-export const text = ({ project, home, rows, files, made_at }: Awaited<ReturnType<typeof restore>>): string =>
+export const text = ({ project, home, rows, files, made_at }: Outcome<typeof restore>): string =>
   `Project ${project} in ${home}: ${countText(rows, 'row')} and ${countText(files, 'file')}, as of ${made_at}`;

@@ -4,7 +4,7 @@ import { teamsLike } from '../../../store/evaluate/consistency/stored-pool.ts';
 import { requireReleasedTeam } from '../../../store/loop/team/version.ts';
 import { canaryTeam } from '../../../trainer/loop/comparison/canary-traffic.ts';
 import type { PageRequest } from '../lists.ts';
-import type { ReadContext } from '../operation.ts';
+import type { Outcome, ReadContext } from '../operation.ts';
 import { readList } from '../read-list.ts';
 
 const LIST = query
@@ -35,7 +35,7 @@ const ORDER = { columns: { team_id: 'text', episodes: 'bigint', name: 'text' }, 
 
 export async function list({ db, catchUp }: ReadContext, page: PageRequest) {
   await catchUp();
-  return readList<Awaited<ReturnType<typeof LIST.executeTakeFirstOrThrow>>>(db, LIST, ORDER, page);
+  return readList<Outcome<typeof LIST.executeTakeFirstOrThrow>>(db, LIST, ORDER, page);
 }
 
 export async function like({ db, catchUp }: ReadContext, { team }: { readonly team: string }) {

@@ -1,5 +1,5 @@
 /** What training by hand takes, as the spec of a training job has it and besides. */
-import { type TObject, Type } from 'typebox';
+import { Type } from 'typebox';
 import { got } from '../../../errors.ts';
 import { VALUED } from '../../../trainer/learn/data/value-rows.ts';
 import { DEFAULTS } from '../../../trainer/learn/defaults.ts';
@@ -119,10 +119,10 @@ const reference = Type.Optional(
 );
 
 /** What every way of training takes, and what some do. */
-export type TrainingInput = InputOf<TObject<typeof common>> &
-  Partial<InputOf<TObject<typeof language>>> & { readonly learning_rate?: number; readonly schedule: ScheduleName };
+export type TrainingInput = InputOf<typeof common> &
+  Partial<InputOf<typeof language>> & { readonly learning_rate?: number; readonly schedule: ScheduleName };
 /** In which order rows are taken. */
-export type OrderInput = Omit<InputOf<TObject<typeof order>>, 'steps'> & Pick<RoleSteps, 'steps'>;
+export type OrderInput = Omit<InputOf<typeof order>, 'steps'> & Pick<RoleSteps, 'steps'>;
 
 /** `r=8,alpha=16,targets=q_proj,v_proj`: what follows `targets=` up to the next name with `=` are targets. */
 function loraIn(text: string) {
@@ -154,69 +154,54 @@ const stepsText = (steps: number | Readonly<Record<string, number>>): string =>
         .map(([role, of]) => `${role}=${of}`)
         .join(',');
 
-export const Sft = Type.Object(
-  {
-    ...{ ...common, learning_rate, schedule: schedule('sft'), ...language, ...order },
-    steps: Type.Optional(
-      written(
-        Type.Union([order.steps, Type.Record(Type.String(), Type.Integer({ minimum: 1 }))], {
-          description: 'optimizer steps; of each role of a dataset, or by role: router=60,checker=200',
-        }),
-        { value: 'n', parse: stepsIn, text: stepsText },
-      ),
-    ),
-    loss: defaulted(
-      Type.Enum(SFT_MEANS, { description: 'mean over all tokens of a step, or over its rows of their means' }),
-      DEFAULTS.sft_loss,
-    ),
-    entropy,
-  },
-  { additionalProperties: false },
-);
-
-export const Dpo = Type.Object(
-  {
-    ...{ ...common, learning_rate, schedule: schedule('dpo'), ...language, ...order, reference },
-    beta: defaulted(above('strength of the penalty for moving away from the reference'), DEFAULTS.beta),
-    label_smoothing: defaulted(fromZero('assumed share of swapped labels', 0.5), DEFAULTS.label_smoothing),
-  },
-  { additionalProperties: false },
-);
-
-export const Rl = Type.Object(
-  {
-    ...{ ...common, schedule: schedule('rl'), ...language, entropy, reference },
-    learning_rate: Type.Optional(rate('learning rate (default: by the width of the model)')),
-    loss: defaulted(Type.Enum([...POLICY_LOSSES], { description: 'policy gradient loss' }), DEFAULTS.rl_loss),
-    groups: defaulted(count('groups in a step'), DEFAULTS.groups),
-    epochs: defaulted(count('passes over the dataset'), DEFAULTS.epochs),
-    clip_low: Type.Optional(fromZero('lower clip (default: that of the loss)')),
-    clip_high: Type.Optional(fromZero('upper clip (default: that of the loss)')),
-    kl: Type.Optional(fromZero('coefficient of the divergence to the reference (grpo 0.04, others 0)')),
-  },
-  { additionalProperties: false },
-);
-
-export const Value = Type.Object(
-  {
-    ...{ ...common, learning_rate, schedule: schedule('value'), ...order },
-    of: Type.Optional(
-      Type.Enum([...VALUED], {
-        description:
-          'of a dataset, one value a step: of its prompt, or of its answer; the target is the credit of the recipe, else its reward (default: a value before each token, of the reward)',
+export const sftInput = {
+  ...{ ...common, learning_rate, schedule: schedule('sft'), ...language, ...order },
+  steps: Type.Optional(
+    written(
+      Type.Union([order.steps, Type.Record(Type.String(), Type.Integer({ minimum: 1 }))], {
+        description: 'optimizer steps; of each role of a dataset, or by role: router=60,checker=200',
       }),
+      { value: 'n', parse: stepsIn, text: stepsText },
     ),
-    loss: defaulted(
-      Type.Enum(VALUE_LOSSES, {
-        description: 'distance of a value from the reward; cross-entropy takes rewards from 0 to 1',
-      }),
-      DEFAULTS.value_loss,
-    ),
-  },
-  { additionalProperties: false },
-);
+  ),
+  loss: defaulted(
+    Type.Enum(SFT_MEANS, { description: 'mean over all tokens of a step, or over its rows of their means' }),
+    DEFAULTS.sft_loss,
+  ),
+  entropy,
+};
 
-export const Reward = Type.Object(
-  { ...common, learning_rate, schedule: schedule('reward'), ...order },
-  { additionalProperties: false },
-);
+export const dpoInput = {
+  ...{ ...common, learning_rate, schedule: schedule('dpo'), ...language, ...order, reference },
+  beta: defaulted(above('strength of the penalty for moving away from the reference'), DEFAULTS.beta),
+  label_smoothing: defaulted(fromZero('assumed share of swapped labels', 0.5), DEFAULTS.label_smoothing),
+};
+
+export const rlInput = {
+  ...{ ...common, schedule: schedule('rl'), ...language, entropy, reference },
+  learning_rate: Type.Optional(rate('learning rate (default: by the width of the model)')),
+  loss: defaulted(Type.Enum([...POLICY_LOSSES], { description: 'policy gradient loss' }), DEFAULTS.rl_loss),
+  groups: defaulted(count('groups in a step'), DEFAULTS.groups),
+  epochs: defaulted(count('passes over the dataset'), DEFAULTS.epochs),
+  clip_low: Type.Optional(fromZero('lower clip (default: that of the loss)')),
+  clip_high: Type.Optional(fromZero('upper clip (default: that of the loss)')),
+  kl: Type.Optional(fromZero('coefficient of the divergence to the reference (grpo 0.04, others 0)')),
+};
+
+export const valueInput = {
+  ...{ ...common, learning_rate, schedule: schedule('value'), ...order },
+  of: Type.Optional(
+    Type.Enum([...VALUED], {
+      description:
+        'of a dataset, one value a step: of its prompt, or of its answer; the target is the credit of the recipe, else its reward (default: a value before each token, of the reward)',
+    }),
+  ),
+  loss: defaulted(
+    Type.Enum(VALUE_LOSSES, {
+      description: 'distance of a value from the reward; cross-entropy takes rewards from 0 to 1',
+    }),
+    DEFAULTS.value_loss,
+  ),
+};
+
+export const rewardInput = { ...common, learning_rate, schedule: schedule('reward'), ...order };

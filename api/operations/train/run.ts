@@ -19,11 +19,11 @@ import { withSignal } from '../../../trainer/learn/signal.ts';
 import type { TrainableModel } from '../../../trainer/learn/step.ts';
 import { trainValueHead } from '../../../trainer/learn/value-head.ts';
 import type { ChangeContext, InputOf } from '../operation.ts';
-import type { Dpo, Reward, Rl, Sft, Value } from './input.ts';
+import type { dpoInput, rewardInput, rlInput, sftInput, valueInput } from './input.ts';
 import { runTraining } from './run-training.ts';
 import { orderOf, prepared, requireMemory, requireRowMemory, withReferenceModel } from './setup.ts';
 
-export async function sft(context: ChangeContext, input: InputOf<typeof Sft>) {
+export async function sft(context: ChangeContext, input: InputOf<typeof sftInput>) {
   const ready = await prepared(context, input, 'sft', supervisedRows);
   const { rows, heldOut } = ready;
   const problems = rows.map((row, i) => row.problem ?? String(i));
@@ -39,7 +39,7 @@ export async function sft(context: ChangeContext, input: InputOf<typeof Sft>) {
   });
 }
 
-export async function dpo(context: ChangeContext, input: InputOf<typeof Dpo>) {
+export async function dpo(context: ChangeContext, input: InputOf<typeof dpoInput>) {
   const ready = await prepared(context, input, 'dpo', pairs);
   const { rows, heldOut } = ready;
   const taken = orderOf(
@@ -64,7 +64,7 @@ export async function dpo(context: ChangeContext, input: InputOf<typeof Dpo>) {
   });
 }
 
-export async function rl(context: ChangeContext, input: InputOf<typeof Rl>) {
+export async function rl(context: ChangeContext, input: InputOf<typeof rlInput>) {
   if (input.eval !== undefined)
     throw new TroupeError('usage', 'A policy gradient has no held-out loss; evaluate its checkpoints by playing.', {
       field: 'eval',
@@ -101,7 +101,7 @@ export async function rl(context: ChangeContext, input: InputOf<typeof Rl>) {
   });
 }
 
-export async function value(context: ChangeContext, input: InputOf<typeof Value>) {
+export async function value(context: ChangeContext, input: InputOf<typeof valueInput>) {
   const { loss, of } = input;
   const range = loss === 'cross-entropy' ? 'share' : 'any';
   const ready = await prepared(
@@ -126,7 +126,7 @@ export async function value(context: ChangeContext, input: InputOf<typeof Value>
   });
 }
 
-export async function reward(context: ChangeContext, input: InputOf<typeof Reward>) {
+export async function reward(context: ChangeContext, input: InputOf<typeof rewardInput>) {
   const ready = await prepared(context, input, 'reward', pairs, 'reward');
   const { rows, heldOut } = ready;
   const taken = orderOf(
