@@ -76,6 +76,7 @@ const WITHOUT_INPUT = new Set([
   'agentboard',
   'agentscope',
   'agentverse',
+  'aider',
   'autogen',
   'codex-exec',
   'mas-gpt',

@@ -24,6 +24,9 @@ const isEvent = (one: unknown): one is CopilotEvent =>
   'timestamp' in one &&
   isRecord(one.data);
 
+/** Where the numbers of errors and of the first sub-agent begin, far behind the messages: they stay when a session grows. */
+const [ERRORS, AGENTS] = [500_000, 1_000_000];
+
 /** After these it is unknown what of the conversation the model was still shown. */
 const CUTS = new Set([
   'session.compaction_complete',
@@ -57,15 +60,16 @@ export const copilotCli = format({
       shown: !events.some(({ type }) => CUTS.has(type)),
     });
     trace.member(MAIN);
-    let first = main.length;
+    let [errors, agents] = [0, 0];
     for (const { type, data } of events) {
-      if (type === 'session.error') trace.observed(first++, 'error', { content: data });
+      if (type === 'session.error') trace.observed(ERRORS + errors++, 'error', { content: data });
       const { toolCallId: id, agentName: name } = data;
       if (type !== 'subagent.started' || !isIdentifier(id) || !isIdentifier(name)) continue;
       const own = of(id);
       const seq = main.findIndex(({ message }) => toolCallsOf(message).some((call) => call.id === id));
       trace.handoff(Math.max(seq, 0), MAIN, trace.member(name), 'delegate', { tool_call_id: id });
       const known = new Map(own.map((one) => [one.message, one]));
+      const first = AGENTS * ++agents;
       // The prompt of a sub-agent is in no event.
       trace.conversation(
         own.map(({ message }) => message),
@@ -74,7 +78,6 @@ export const copilotCli = format({
           about: (message) => ({ at: known.get(message)?.at ?? null, ...known.get(message)?.completed }),
         },
       );
-      first += own.length;
     }
     const totals = isRecord(end?.modelMetrics) ? { modelMetrics: end.modelMetrics } : undefined;
     return trace.finish(

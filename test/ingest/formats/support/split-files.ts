@@ -28,9 +28,10 @@ export const SAMPLES = ROOTS.flatMap((root) =>
 /** Formats in which a part alone may name no run, or hold no message: it is refused with the reason. */
 const REFUSED = /^(?:claude-code|claude-stream|qwen-code|codex|pi|gemini-cli|openhands|redel)\//;
 /** Formats in which nothing in a later part shows which run it belongs to, also beside the others. */
-const NAMELESS = /^(?:agentscope|crewai\/output-log|cline|session-traces|claude-stream|codex-exec)/;
-/** A list of messages alone names no conversation, not even at its begin: each list is one of its own. */
-const LISTS = /^(?:chat-messages\/messages|langchain-messages\/dicts|openai-responses|pydantic-ai)/;
+const NAMELESS = /^(?:agentscope|crewai\/output-log|cline|session-traces|claude-stream|codex-exec|copilot-cli|goose)/;
+/** A list of messages or steps alone names no conversation, not even at its begin: each list is one of its own. */
+const LISTS =
+  /^(?:chat-messages\/messages|langchain-messages\/(?:dicts|constructors)|openai-responses|pydantic-ai|smolagents|vercel-messages\/chat-written)/;
 /** Traces with several roots: nothing in a part shows that another root came first, and its text may be the task of another run. */
 const ROOTED = /^langfuse\/observations/;
 /** An evaluation of Weave: a part without the example that a call is in. */
@@ -39,8 +40,9 @@ const EXAMPLES = /^weave\/evaluation/;
 /** Requests without their results are no calls. */
 const REQUESTS = /^model-batches\/requests/;
 
-/** A session without an answer is flagged, also once more of it came. */
-const FLAGGED = /^cline/;
+/** Formats in which a session without an answer is flagged, also once more of it came: the lines to its first answer. */
+const TO_ANSWER = { cline: 2, goose: 3, 'copilot-cli': 4 };
+const toFirstAnswer = (name: string) => TO_ANSWER[name.split('/')[0] as keyof typeof TO_ANSWER] ?? 1;
 
 /** A file with one event is one of a folder of such files. */
 const EVENT_FILES = /^openhands/;
@@ -90,9 +92,7 @@ export async function imported(path: string, imports: readonly (readonly string[
 const cuts = (count: number, name: string) =>
   fc
     .uniqueArray(
-      fc.integer(
-        EVENT_FILES.test(name) ? { min: 2, max: count - 2 } : { min: FLAGGED.test(name) ? 2 : 1, max: count - 1 },
-      ),
+      fc.integer(EVENT_FILES.test(name) ? { min: 2, max: count - 2 } : { min: toFirstAnswer(name), max: count - 1 }),
       {
         minLength: 1,
         maxLength: 3,
