@@ -40,14 +40,15 @@ export const nemoRelay: Format = {
         scopes.set(id, { ...scopes.get(id), [one.scope_category === 'end' ? 'end' : 'start']: one });
       }
     }
-    const placeOf = (event: JsonObject) => {
-      const parent = isIdentifier(event.parent_uuid) && scopes.has(event.parent_uuid) ? event.parent_uuid : null;
-      return { parent, id: event.uuid as string };
-    };
+    const placeOf = ({ uuid, parent_uuid: parent, propagation_root_uuid: root }: JsonObject) => ({
+      id: uuid as string,
+      // A scope below the root whose own parent is in another part is no root of its trace.
+      parent: isIdentifier(parent) && scopes.has(parent) ? parent : isIdentifier(root) && root !== uuid ? '' : null,
+    });
     const traceOf = (event: JsonObject): string => {
       const seen = new Set<string>();
       let { id, parent } = placeOf(event);
-      while (parent !== null && !seen.has(parent)) {
+      while (parent !== null && parent !== '' && !seen.has(parent)) {
         seen.add(parent);
         const { start, end } = scopes.get(parent)!;
         ({ id, parent } = placeOf((start ?? end)!));
