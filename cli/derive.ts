@@ -356,6 +356,9 @@ async function documentIn({ path, schema }: Field, file: string): Promise<unknow
   }
 }
 
+/** As people write it: 20, 0.5, .5, 2e-3. */
+const NUMBER = /^-?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?$/i;
+
 /** The value of a field, from its text. */
 function valueIn(name: string, schema: Field['schema'], written: unknown): unknown {
   if (typeof written === 'boolean') return written;
@@ -368,7 +371,7 @@ function valueIn(name: string, schema: Field['schema'], written: unknown): unkno
     } catch (error) {
       throw error instanceof TroupeError ? error : refused((error as Error).message, one);
     }
-    return /^(integer|number)$/.test(schema.type ?? '') && /^-?\d+(?:\.\d+)?$/.test(String(one)) ? Number(one) : one;
+    return /^(integer|number)$/.test(schema.type ?? '') && NUMBER.test(String(one)) ? Number(one) : one;
   });
   const value = repeated ? Object.assign({}, ...parsed) : Array.isArray(written) ? parsed.flat() : parsed[0];
   try {

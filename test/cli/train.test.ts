@@ -38,7 +38,7 @@ describe('training from files, by commands alone', () => {
 
   const sft = (out: string, ...more: string[]) => [
     ...['train', 'sft', '--model', path('model'), '--data', path('rows.jsonl'), '--out', path(out)],
-    ...['--no-shuffle', '--batch', '3', '--steps', '6', '--lr', '0.02', '--schedule', 'constant', '--warmup', '0'],
+    ...['--no-shuffle', '--batch', '3', '--steps', '6', '--lr', '2e-2', '--schedule', 'constant', '--warmup', '0'],
     ...['--weight-decay', '0.01', '--clip', '0', '--loss', 'token-mean', '--seed', '1', '--json', ...more],
   ];
 
