@@ -1,5 +1,5 @@
 /** An episode as people read it: what happened in order, then what was judged of it. */
-import { isRecord } from '../../../ingest/events/json.ts';
+import { asText, isRecord } from '../../../ingest/events/json.ts';
 import type {
   CallEntry,
   Candidate,
@@ -38,7 +38,7 @@ export function heading({ episode }: EpisodePage, { paint }: Pick<Printer, 'pain
   if (episode.closed === false) about.push('open: its end is not recorded');
   const flags = shownFlags(episode);
   if (flags.length > 0) about.push(`flagged ${flags.join(', ')}`);
-  return `${paint.bold(safe(`Episode ${episode.episode_id}`))}${about.length > 0 ? safe(` · ${about.join(' · ')}`) : ''}`;
+  return `${paint.bold(safe(`Episode ${asText(episode.episode_id)}`))}${about.length > 0 ? safe(` · ${about.join(' · ')}`) : ''}`;
 }
 
 /** One entry of the conversation: who, what is known about it, and the texts below. */
@@ -95,7 +95,9 @@ function contentText({ text, content }: { readonly text: string | null; readonly
   if (text === null) return partsOf(content).map(partText).join('\n');
   return [
     text,
-    ...filesIn(content).map((file) => `[${file.media_type}, ${file.size} bytes, artifact ${file.artifact_id}]`),
+    ...filesIn(content).map(
+      (file) => `[${asText(file.media_type)}, ${asText(file.size)} bytes, artifact ${asText(file.artifact_id)}]`,
+    ),
   ]
     .filter((line) => line !== '')
     .join('\n');
@@ -110,7 +112,7 @@ function partsOf(content: unknown): readonly unknown[] {
 
 function partText(part: unknown): string {
   if (isRecord(part) && part.type === 'tool_call')
-    return `calls ${part.name} ${part.arguments_raw ?? plain(part.arguments)}`;
+    return `calls ${asText(part.name)} ${plain(part.arguments_raw ?? part.arguments)}`;
   return isRecord(part) && typeof part.content === 'string' ? part.content : plain(part);
 }
 

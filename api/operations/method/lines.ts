@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { createReadStream } from 'node:fs';
 import { got, type Refusal, TroupeError, unreadable } from '../../../errors.ts';
-import { isRecord, MAX_RECORD_BYTES, parseRecord } from '../../../ingest/events/json.ts';
+import { asText, isRecord, MAX_RECORD_BYTES, parseRecord } from '../../../ingest/events/json.ts';
 import { utf8 } from '../../../ingest/events/text.ts';
 import { splitLines } from '../../../ingest/files/split-records.ts';
 import { nearest } from '../../../nearest.ts';
@@ -92,7 +92,7 @@ async function answer(text: string): Promise<unknown> {
 }
 
 function problemOf(error: unknown): { readonly code: string; readonly message: string } {
-  const message = error instanceof Error ? error.message : String(error);
+  const message = error instanceof Error ? error.message : asText(error);
   if (error instanceof TroupeError || error instanceof Refused) return { code: error.code, message };
   return { code: 'internal', message };
 }

@@ -1,6 +1,8 @@
 /** A run by hand: started or resumed, watched, saved, and reported. */
+
 import { basename, join, resolve } from 'node:path';
 import { TroupeError } from '../../../errors.ts';
+import { asText } from '../../../ingest/events/json.ts';
 import { publishAdapter } from '../../../trainer/learn/learner.ts';
 import type { Progress, RunState, Settings } from '../../../trainer/learn/run-state.ts';
 import type { FinishedStep, Watch } from '../../../trainer/learn/training-loop.ts';
@@ -55,7 +57,7 @@ export async function runTraining(
     if (policy !== undefined) await recordCheckpoint(context, at.dir, policy);
     const { rates, curve } = watching.speed();
     const report = await writeReport(input, folder, {
-      method: String(prepared.settings.method),
+      method: asText(prepared.settings.method),
       progress,
       rates: curve,
     });
