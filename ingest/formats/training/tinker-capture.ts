@@ -1,6 +1,6 @@
 /**
  * Samples that tinker-cookbook captures (tinker_cookbook/capture/exporter.py): a record is a call of the sampling client, in tokens alone, and its
- * scope says to which trajectory of which run it belongs. Rows of its store hold one sampled sequence each.
+ * scope says to which trajectory of which run it belongs.
  */
 import { canonicalJson, hashId, isRecord, type JsonObject } from '../../events/json.ts';
 import { emitterFor } from '../kit/native.ts';
