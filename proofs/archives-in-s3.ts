@@ -10,7 +10,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { openObjects } from '../trainer/model/checkpoints/object-store.ts';
-import type { Outcome, Proof, Setting } from './proof.ts';
+import { checklist, type Outcome, type Proof, type Setting } from './proof.ts';
 import { type S3Server, s3Env, withS3 } from './s3.ts';
 import { findTools } from './tools.ts';
 
@@ -27,13 +27,7 @@ export const proof: Proof = {
 };
 
 async function checks({ short, scratch, say }: Setting, server: S3Server): Promise<Outcome> {
-  const lines: string[] = [];
-  let ok = true;
-  const check = (what: string, fine: boolean): void => {
-    ok &&= fine;
-    lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}`);
-    say(lines.at(-1)!);
-  };
+  const { lines, check, passed } = checklist(say);
   const env = s3Env(server);
   const begin = (...args: string[]) =>
     spawn(process.execPath, ['--import', 'tsx', join(ROOT, 'cli.ts'), '--home', join(scratch, 'home'), ...args], {
@@ -140,7 +134,7 @@ async function checks({ short, scratch, say }: Setting, server: S3Server): Promi
     'a rebuild reads it again at its positions: the same tables',
     (await troupe('checksum', '--json')) === before && (await reconciled(troupe)),
   );
-  return { ok, lines, skipped };
+  return { ok: passed(), lines, skipped };
 }
 
 type Troupe = (...args: string[]) => Promise<string>;

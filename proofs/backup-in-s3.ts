@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { openObjects } from '../trainer/model/checkpoints/object-store.ts';
 import { randomStream } from '../trainer/tensor/random.ts';
-import type { Outcome, Proof, Setting } from './proof.ts';
+import { checklist, type Outcome, type Proof, type Setting } from './proof.ts';
 import { type S3Server, s3Env, withS3 } from './s3.ts';
 
 const ROOT = join(import.meta.dirname, '..');
@@ -24,13 +24,7 @@ export const proof: Proof = {
 };
 
 async function checks({ short, scratch, say }: Setting, server: S3Server): Promise<Outcome> {
-  const lines: string[] = [];
-  let ok = true;
-  const check = (what: string, fine: boolean): void => {
-    ok &&= fine;
-    lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}`);
-    say(lines.at(-1)!);
-  };
+  const { lines, check, passed } = checklist(say);
   const env = s3Env(server);
   const begin = (...args: string[]) =>
     spawn(process.execPath, ['--import', 'tsx', join(ROOT, 'cli.ts'), ...args], {
@@ -89,7 +83,7 @@ async function checks({ short, scratch, say }: Setting, server: S3Server): Promi
   check('and the same files', readFileSync(join(copy, 'artifacts', 'large')).equals(large));
   const missing = await troupe('restore', place('none'), '--home', join(scratch, 'none'));
   check('one that is not there is not found', missing.code === 1 && /There is no backup/.test(missing.err));
-  return { ok, lines };
+  return { ok: passed(), lines };
 }
 
 /** Objects of which the server has parts and which are not whole; those that a killed backup left stay. */

@@ -14,7 +14,7 @@ import type { CheckpointStore } from '../trainer/model/checkpoints/checkpoint-st
 import { openObjects } from '../trainer/model/checkpoints/object-store.ts';
 import { readModelConfig } from '../trainer/model/model-config.ts';
 import { randomStream } from '../trainer/tensor/random.ts';
-import type { Outcome, Proof, Setting } from './proof.ts';
+import { checklist, type Outcome, type Proof, type Setting } from './proof.ts';
 import { type S3Server, withS3 } from './s3.ts';
 
 const BUCKET = 'checkpoints';
@@ -26,13 +26,7 @@ export const proof: Proof = {
 };
 
 async function checks({ short, scratch, say }: Setting, server: S3Server): Promise<Outcome> {
-  const lines: string[] = [];
-  let ok = true;
-  const check = (what: string, fine: boolean): void => {
-    ok &&= fine;
-    lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}`);
-    say(lines.at(-1)!);
-  };
+  const { lines, check, passed } = checklist(say);
   const local = join(scratch, 'local');
   const address = `s3://${BUCKET}/team/coder`;
   const open = (access: Partial<S3Server> = {}): Promise<CheckpointStore> =>
@@ -74,7 +68,7 @@ async function checks({ short, scratch, say }: Setting, server: S3Server): Promi
   );
 
   await refusals(check, server, open, small);
-  return { ok, lines };
+  return { ok: passed(), lines };
 }
 
 type Check = (what: string, fine: boolean) => void;

@@ -10,7 +10,7 @@ import { waitProjected } from '../store/projecting/positions.ts';
 import { checksum } from '../store/projecting/rebuilding/checksum.ts';
 import { missingTeams, PROGRAMS, runClient, SHORT_TEAMS } from './clients.ts';
 import { modelServer } from './model-server.ts';
-import type { Outcome, Proof, Setting } from './proof.ts';
+import { checklist, type Outcome, type Proof, type Setting } from './proof.ts';
 import { recordingProxy, type Sent, send } from './recording-proxy.ts';
 import { TEAMS } from './team-list.ts';
 import { teamArrives } from './teams.ts';
@@ -44,17 +44,13 @@ async function prove(context: Context, { short, say, scratch }: Setting): Promis
   const start = (role: string, more: readonly string[] = []) =>
     startRole(role, settings, more, (error) => failures.push(error));
   const children = [start('serve', ['--port', '0']), start('project')];
-  const lines: string[] = [];
+  const { lines, check, passed } = checklist(say);
   const skipped: string[] = [];
-  const check = ([what, fine]: Check): void => {
-    lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}`);
-    say(lines.at(-1)!);
-  };
   const server = await addressOf(context.db, children[0]!, () => null);
   const proxy = await recordingProxy(server);
   try {
     for (let time = 0; time < (short ? 1 : 5); time++) {
-      for (const program of PROGRAMS) check(await arrives(context, program, proxy, scratch));
+      for (const program of PROGRAMS) check(...(await arrives(context, program, proxy, scratch)));
     }
     const inShort = new Set<string>(SHORT_TEAMS);
     const teams = short ? TEAMS.filter(({ packages }) => inShort.has(packages)) : TEAMS;
@@ -63,15 +59,15 @@ async function prove(context: Context, { short, say, scratch }: Setting): Promis
       process.env,
     );
     if (missing !== null) skipped.push(missing);
-    else for (const team of teams) check(await teamArrives(context.db, team, { url: proxy.url, model, scratch }));
-    check(await againChangesNothing(context, server, proxy.sent.filter(isTracing)));
-    if (failures.length > 0) check([`a process of ours ended: ${failures[0]!.message}`, false]);
+    else for (const team of teams) check(...(await teamArrives(context.db, team, { url: proxy.url, model, scratch })));
+    check(...(await againChangesNothing(context, server, proxy.sent.filter(isTracing))));
+    if (failures.length > 0) check(`a process of ours ended: ${failures[0]!.message}`, false);
   } finally {
     proxy.close();
     model.close();
     await Promise.all(children.map((child) => child.stop()));
   }
-  return { ok: lines.every((line) => line.startsWith('ok')), lines, skipped };
+  return { ok: passed(), lines, skipped };
 }
 
 async function arrives(

@@ -19,7 +19,7 @@ import { readDockerfile } from './compose/dockerfile.ts';
 import type { Container } from './compose/file.ts';
 import { type Wrong, wrongVariables } from './compose/wrong-variables.ts';
 import { findKafkaJars } from './kafka.ts';
-import type { Outcome, Proof, Setting } from './proof.ts';
+import { checklist, type Outcome, type Proof, type Setting } from './proof.ts';
 import { envelopesOf, until } from './sending.ts';
 
 /** What must be among those that the short form tries. */
@@ -34,13 +34,7 @@ export const proof: Proof = {
     if ('missing' in found || missing !== null) return { ok: true, lines: [], skipped: [missing ?? ''] };
     const seed = process.env.TROUPE_SEED === undefined ? randomInt(2 ** 31) : Number(process.env.TROUPE_SEED);
     say(`   replay: TROUPE_SEED=${seed} npm run proofs -- compose-as-processes${short ? '' : ' --full'}`);
-    const lines: string[] = [];
-    let ok = true;
-    const report = (what: string, fine: boolean, why = ''): void => {
-      ok &&= fine;
-      lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}${fine || why === '' ? '' : `: ${why}`}`);
-      say(lines.at(-1)!);
-    };
+    const { lines, check: report, passed } = checklist(say);
     const all = readAll(() => randomBytes(32).toString('hex'));
     // The short form takes the program as the tests do, the full form as the image has it.
     const app = short ? { '/app/dist': dirname(builtProgram) } : { '/app': imageOf(join(scratch, 'image'), report) };
@@ -53,7 +47,7 @@ export const proof: Proof = {
     try {
       if (up.failure !== null) {
         report('everything starts', false, up.failure);
-        return { ok, lines };
+        return { ok: passed(), lines };
       }
       await passes(up, report);
       const random = randomStream(seed).uniform;
@@ -66,7 +60,7 @@ export const proof: Proof = {
     } finally {
       for (const one of up.started.toReversed()) await one.stop('SIGKILL');
     }
-    return { ok, lines };
+    return { ok: passed(), lines };
   },
 };
 

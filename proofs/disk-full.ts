@@ -12,7 +12,7 @@ import { randomStream } from '../trainer/tensor/random.ts';
 import { openHistory } from './history.ts';
 import { judged, startLoad } from './kept.ts';
 import { NO_DISK, ownDisk } from './own-disk.ts';
-import type { Outcome, Proof, Setting } from './proof.ts';
+import { checklist, type Outcome, type Proof, type Setting } from './proof.ts';
 import { keepers, ROLES, rolePids, server, signal, stackTraces, startUp, statusOf, until } from './up.ts';
 
 const MIB = 512;
@@ -25,11 +25,7 @@ export const proof: Proof = {
   name: 'disk-full',
   needs: [],
   async run({ short, scratch, say }: Setting): Promise<Outcome> {
-    const lines: string[] = [];
-    const check = (what: string, fine: boolean): void => {
-      lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}`);
-      say(lines.at(-1)!);
-    };
+    const { lines, check, passed } = checklist(say);
     const home = join(scratch, 'home');
     const disk = ownDisk(home, MIB);
     if (disk === null) return { ok: true, lines: [], skipped: [NO_DISK] };
@@ -98,7 +94,7 @@ export const proof: Proof = {
       for (const pid of [...keepers(home), ...server(home)]) signal(pid, 'SIGKILL');
       disk.remove();
     }
-    return { ok: lines.every((line) => line.startsWith('ok')), lines };
+    return { ok: passed(), lines };
   },
 };
 

@@ -12,7 +12,7 @@ import { createKey, revokeKey } from '../store/keys/api-keys.ts';
 import { type Broker, findKafkaJars, startKafka } from './kafka.ts';
 import { clientOf } from './kafka-clients.ts';
 import { startPostgres } from './postgres.ts';
-import type { Outcome, Proof, Setting } from './proof.ts';
+import { checklist, type Outcome, type Proof, type Setting } from './proof.ts';
 import { runTroupe, type TroupeProcess } from './troupe-process.ts';
 
 const PATIENCE_MS = 240_000;
@@ -24,11 +24,7 @@ export const proof: Proof = {
   async run({ scratch, say }: Setting): Promise<Outcome> {
     const found = findKafkaJars(process.env);
     if ('missing' in found) return { ok: true, lines: [], skipped: [found.missing] };
-    const lines: string[] = [];
-    const check = (what: string, fine: boolean): void => {
-      lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}`);
-      say(lines.at(-1)!);
-    };
+    const { lines, check, passed } = checklist(say);
     const processes: TroupeProcess[] = [];
     const postgres = await startPostgres(join(scratch, 'postgres'), TOPIC);
     let broker: Broker = await startKafka(found, join(scratch, 'first'));
@@ -145,7 +141,7 @@ export const proof: Proof = {
       await broker.stop();
       await postgres.stop();
     }
-    return { ok: lines.every((line) => line.startsWith('ok')), lines };
+    return { ok: passed(), lines };
   },
 };
 

@@ -9,7 +9,7 @@ import { reconcile } from '../store/log/reconcile.ts';
 import { type Cluster, findKafkaJars, startCluster } from './kafka.ts';
 import { asAdmin } from './kafka-clients.ts';
 import { startPostgres } from './postgres.ts';
-import type { Outcome, Proof, Setting } from './proof.ts';
+import { checklist, type Outcome, type Proof, type Setting } from './proof.ts';
 import { episodeOf, loadOn, post, until } from './sending.ts';
 import { runTroupe, type TroupeProcess } from './troupe-process.ts';
 
@@ -22,13 +22,7 @@ const pause = (seconds: number) => new Promise((resolve) => setTimeout(resolve, 
 async function run({ scratch, say, short }: Setting): Promise<Outcome> {
   const found = findKafkaJars(process.env);
   if ('missing' in found) return { ok: true, lines: [], skipped: [found.missing] };
-  const lines: string[] = [];
-  let ok = true;
-  const tell = (what: string, fine: boolean): void => {
-    ok &&= fine;
-    lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}`);
-    say(lines.at(-1)!);
-  };
+  const { lines, check: tell, passed } = checklist(say);
   const [brokers, postgres] = await Promise.all([
     startCluster(found.jars, join(scratch, 'brokers'), 3),
     startPostgres(join(scratch, 'postgres'), DATABASE),
@@ -102,7 +96,7 @@ async function run({ scratch, say, short }: Setting): Promise<Outcome> {
     );
     const dead = started.filter((one) => /log_replaced|log_truncated/.test(one.output()));
     tell('nobody took a new leader for another topic', dead.length === 0);
-    return { ok, lines };
+    return { ok: passed(), lines };
   } finally {
     await Promise.all(started.map((one) => one.end('SIGKILL')));
     await db.close().catch(() => {});

@@ -16,7 +16,7 @@ import { checksum } from '../store/projecting/rebuilding/checksum.ts';
 import { findKafka, startKafka } from './kafka.ts';
 import { accessOf, asAdmin } from './kafka-clients.ts';
 import { startPostgres } from './postgres.ts';
-import type { Outcome, Proof, Setting } from './proof.ts';
+import { checklist, type Outcome, type Proof, type Setting } from './proof.ts';
 import { episodeOf, until } from './sending.ts';
 import { runTroupe } from './troupe-process.ts';
 
@@ -32,13 +32,7 @@ const MORE = 1.15;
 async function run({ scratch, say, short }: Setting): Promise<Outcome> {
   const found = findKafka(process.env);
   if ('missing' in found) return { ok: true, lines: [], skipped: [found.missing] };
-  const lines: string[] = [];
-  let ok = true;
-  const tell = (what: string, fine: boolean): void => {
-    ok &&= fine;
-    lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}`);
-    say(lines.at(-1)!);
-  };
+  const { lines, check: tell, passed } = checklist(say);
   const broker = await startKafka(found, join(scratch, 'broker'));
   try {
     const events = await fill(broker.address, short ? 800 : 19_200);
@@ -58,7 +52,10 @@ async function run({ scratch, say, short }: Setting): Promise<Outcome> {
         if (one.sums !== sums || !one.sound) tell(`${projectors} projectors give the tables of one`, false);
       }
     }
-    tell(`${events} events by 1, 2 and 4 projectors, ${rounds} times: the same tables, nothing lost or doubled`, ok);
+    tell(
+      `${events} events by 1, 2 and 4 projectors, ${rounds} times: the same tables, nothing lost or doubled`,
+      passed(),
+    );
     tell(`no projector waited for a lock of another (seen: ${waits.join(', ') || 'none'})`, waits.length === 0);
     const alone = median(costs.get(1)!);
     const perEvent = [1, 2, 4].map((n) => `${n}: ${micros(median(costs.get(n)!))}`).join(', ');
@@ -75,7 +72,7 @@ async function run({ scratch, say, short }: Setting): Promise<Outcome> {
       'one of two is killed on the way: the other takes its partitions over, and the tables are the same',
       killed.sums === sums && killed.sound,
     );
-    return { ok, lines };
+    return { ok: passed(), lines };
   } finally {
     await asAdmin(broker.address, (admin) => admin.deleteTopics({ topics: [TOPIC] })).catch(() => {});
     await broker.stop();

@@ -11,7 +11,7 @@ import { freePort } from '../test/support/free-port.ts';
 import { findKafkaJars, startKafka } from './kafka.ts';
 import { asAdmin, clientOf } from './kafka-clients.ts';
 import { startPostgres } from './postgres.ts';
-import type { Outcome, Proof, Setting } from './proof.ts';
+import { checklist, type Outcome, type Proof, type Setting } from './proof.ts';
 import { episodeOf, until } from './sending.ts';
 import { runTroupe } from './troupe-process.ts';
 
@@ -24,12 +24,8 @@ export const proof: Proof = {
   async run({ scratch, say }: Setting): Promise<Outcome> {
     const found = findKafkaJars(process.env);
     if ('missing' in found) return { ok: true, lines: [], skipped: [found.missing] };
-    const lines: string[] = [];
+    const { lines, check, passed } = checklist(say);
     const skipped: string[] = [];
-    const check = (what: string, fine: boolean, detail = ''): void => {
-      lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}${fine || detail === '' ? '' : `: ${detail}`}`);
-      say(lines.at(-1)!);
-    };
     const [broker, postgres] = await Promise.all([
       startKafka(found, join(scratch, 'broker')),
       startPostgres(join(scratch, 'postgres'), TOPIC),
@@ -78,7 +74,7 @@ export const proof: Proof = {
       } else skipped.push(`no Kafka Connect at ${found.jars}; say: rm -r ${found.jars}, and install it again`);
 
       for (const [what, fine, detail] of await framed(db, broker.address)) check(what, fine, detail);
-      return { ok: lines.every((line) => line.startsWith('ok')), lines, skipped };
+      return { ok: passed(), lines, skipped };
     } finally {
       await Promise.all(stop.map((one) => one()));
       await db.close().catch(() => {});

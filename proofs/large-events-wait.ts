@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openPool } from '../store/db/pool.ts';
 import { startPostgres } from './postgres.ts';
-import type { Outcome, Proof, Setting } from './proof.ts';
+import { checklist, type Outcome, type Proof, type Setting } from './proof.ts';
 import { throttle, withChildren } from './throttle.ts';
 import { runTroupe, type TroupeProcess } from './troupe-process.ts';
 
@@ -32,11 +32,7 @@ export const proof: Proof = {
   name: 'large-events-wait',
   needs: [],
   async run({ short, scratch, say }: Setting): Promise<Outcome> {
-    const lines: string[] = [];
-    const check = (what: string, fine: boolean): void => {
-      lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}`);
-      say(lines.at(-1)!);
-    };
+    const { lines, check, passed } = checklist(say);
     const folder = join(scratch, 'postgres');
     const postgres = await startPostgres(folder, 'large');
     const db = openPool(postgres.url('large'));
@@ -93,6 +89,6 @@ export const proof: Proof = {
       await db.close();
       await postgres.stop();
     }
-    return { ok: lines.every((line) => line.startsWith('ok')), lines };
+    return { ok: passed(), lines };
   },
 };

@@ -18,7 +18,7 @@ import { check, type Found, type History, openHistory, type Seen } from './histo
 import { type Broker, findKafkaJars, startKafka } from './kafka.ts';
 import { startLoad } from './kept.ts';
 import { startPostgres } from './postgres.ts';
-import type { Outcome, Proof, Setting } from './proof.ts';
+import { checklist, type Outcome, type Proof, type Setting } from './proof.ts';
 import { episodeOf, post, until } from './sending.ts';
 import { type CommandResult, findSystemPostgres, startSystemPostgres } from './system-postgres.ts';
 import { runTroupe, type TroupeProcess } from './troupe-process.ts';
@@ -36,18 +36,14 @@ export const proof: Proof = {
   async run({ scratch, say, short }: Setting): Promise<Outcome> {
     const kafka = findKafkaJars(process.env);
     if ('missing' in kafka) return { ok: true, lines: [], skipped: [kafka.missing] };
-    const lines: string[] = [];
+    const { lines, check, passed } = checklist(say);
     const skipped: string[] = [];
-    const tell = ([what, fine, output = '']: Check): void => {
-      lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}${fine || output === '' ? '' : `: ${output}`}`);
-      say(lines.at(-1)!);
-    };
     const ms = short ? 1500 : 20_000;
-    for await (const one of eitherLost(kafka.jars, scratch, ms)) tell(one);
+    for await (const one of eitherLost(kafka.jars, scratch, ms)) check(...one);
     const system = findSystemPostgres();
     if ('missing' in system) skipped.push(system.missing);
-    else for await (const one of copiedByTools(system.bin, join(scratch, 'system'), ms)) tell(one);
-    return { ok: lines.every((line) => line.startsWith('ok')), lines, skipped };
+    else for await (const one of copiedByTools(system.bin, join(scratch, 'system'), ms)) check(...one);
+    return { ok: passed(), lines, skipped };
   },
 };
 

@@ -25,7 +25,7 @@ import { saveCheckpoint } from '../trainer/model/checkpoints/checkpoint.ts';
 import { startInfer } from '../trainer/sample/infer.ts';
 import { connectInfer } from '../trainer/sample/infer-client.ts';
 import { Policy } from '../trainer/sample/policy.ts';
-import type { Outcome, Proof, Setting } from './proof.ts';
+import { checklist, type Outcome, type Proof, type Setting } from './proof.ts';
 
 /** A client of somebody else, installed in a folder named by what it is made of. */
 type Client = {
@@ -130,13 +130,7 @@ async function prove(context: Context, { scratch, say }: Setting, all: readonly 
   const parts = { db, log, book, artifacts, policyServers, upstreams, keys: openKeyRing(db) };
   const app = await buildApp({ ...parts, project: 'clients', version: '0' });
   const { url, close } = await serve(app, { host: '127.0.0.1', port: 0 });
-  const lines: string[] = [];
-  let ok = true;
-  const check = (what: string, fine: boolean) => {
-    lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}`);
-    say(lines.at(-1)!);
-    ok &&= fine;
-  };
+  const { lines, check, passed } = checklist(say);
   try {
     for (const client of all) {
       const results = await run(client, { GATEWAY: url, TROUPE_KEY: key, CLIENT_FOLDER: client.folder });
@@ -169,7 +163,7 @@ async function prove(context: Context, { scratch, say }: Setting, all: readonly 
     await infer.close();
     await server.close();
   }
-  return { ok, lines };
+  return { ok: passed(), lines };
 }
 
 /** The client's result of each case. */

@@ -18,7 +18,7 @@ import { tinyConfig, tinyContents } from '../test/trainer/tiny-checkpoint.ts';
 import { saveCheckpoint } from '../trainer/model/checkpoints/checkpoint.ts';
 import { Policy } from '../trainer/sample/policy.ts';
 import { startPostgres } from './postgres.ts';
-import type { Outcome, Proof, Setting } from './proof.ts';
+import { checklist, type Outcome, type Proof, type Setting } from './proof.ts';
 import { until } from './sending.ts';
 import { runTroupe, type TroupeProcess } from './troupe-process.ts';
 
@@ -44,11 +44,7 @@ export const proof: Proof = {
   name: 'policy-on-machines',
   needs: [],
   async run({ short, scratch, say }: Setting): Promise<Outcome> {
-    const lines: string[] = [];
-    const tell = (what: string, fine: boolean): void => {
-      lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}`);
-      say(lines.at(-1)!);
-    };
+    const { lines, check: tell, passed } = checklist(say);
     const postgres = await startPostgres(join(scratch, 'postgres'), NAME);
     const env = { DATABASE_URL: postgres.url(NAME), TROUPE_INFER_KEY: KEY, KAFKA_BROKERS: '' };
     const db = openPool(env.DATABASE_URL);
@@ -65,7 +61,7 @@ export const proof: Proof = {
       await db.close().catch(() => {});
       await postgres.stop();
     }
-    return { ok: lines.every((line) => line.startsWith('ok')), lines };
+    return { ok: passed(), lines };
   },
 };
 

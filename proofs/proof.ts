@@ -23,3 +23,18 @@ export type Proof = {
   readonly needs: readonly string[];
   readonly run: (setting: Setting) => Promise<Outcome>;
 };
+
+/** Lines of what held and what did not, each said as soon as it is known. `why`: said where it did not. */
+export function checklist(say: Setting['say']) {
+  const lines: string[] = [];
+  let failed = 0;
+  return {
+    lines,
+    check: (what: string, fine: boolean, why = ''): void => {
+      if (!fine) failed += 1;
+      lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}${fine || why === '' ? '' : `: ${why}`}`);
+      say(lines.at(-1)!);
+    },
+    passed: (): boolean => failed === 0,
+  };
+}

@@ -13,7 +13,7 @@ import { type Context, withContext } from '../cli/context.ts';
 import { createRecorder } from '../ingest/recorder/recorder.ts';
 import { reconcile } from '../store/log/reconcile.ts';
 import { projectAll } from '../store/projecting/projector.ts';
-import type { Outcome, Proof, Setting } from './proof.ts';
+import { checklist, type Outcome, type Proof, type Setting } from './proof.ts';
 
 const FOLDER = join(import.meta.dirname, '..', 'examples', 'recorder');
 const PROGRAM = join(import.meta.dirname, 'python_team.py');
@@ -40,13 +40,7 @@ export const proof: Proof = {
 
 async function prove(context: Context, python: string, { scratch, say }: Setting): Promise<Outcome> {
   const { db, log, book, artifacts } = context;
-  const lines: string[] = [];
-  let ok = true;
-  const check = (what: string, fine: boolean): void => {
-    lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}`);
-    say(lines.at(-1)!);
-    ok &&= fine;
-  };
+  const { lines, check, passed } = checklist(say);
   const nobody = () => Promise.reject(new Error('nobody speaks here'));
   const policyServers = { models: async () => [], sample: nobody, prompt: nobody };
   const app = await buildApp({
@@ -99,7 +93,7 @@ async function prove(context: Context, python: string, { scratch, say }: Setting
   } finally {
     await close();
   }
-  return { ok, lines };
+  return { ok: passed(), lines };
 }
 
 /** The server answers in this process, so the program must not be waited for synchronously. */

@@ -5,18 +5,14 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { drawing } from './draw.ts';
-import type { Outcome, Proof, Setting } from './proof.ts';
+import { checklist, type Outcome, type Proof, type Setting } from './proof.ts';
 import { keepers, ROLES, rolePids, server, signal, startUp, statusOf, type Up, until } from './up.ts';
 
 export const proof: Proof = {
   name: 'stays-up',
   needs: [],
   async run({ short, scratch, say }: Setting): Promise<Outcome> {
-    const lines: string[] = [];
-    const check = (what: string, fine: boolean): void => {
-      lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}`);
-      say(lines.at(-1)!);
-    };
+    const { lines, check, passed } = checklist(say);
     const home = join(scratch, 'home');
     const up = startUp(home);
     try {
@@ -27,7 +23,7 @@ export const proof: Proof = {
       for (const pid of [...server(home), ...keepers(home)]) signal(pid, 'SIGCONT');
       await up.end();
     }
-    return { ok: lines.every((line) => line.startsWith('ok')), lines };
+    return { ok: passed(), lines };
   },
 };
 

@@ -4,7 +4,7 @@
  */
 import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
-import type { Outcome, Proof, Setting } from './proof.ts';
+import { checklist, type Outcome, type Proof, type Setting } from './proof.ts';
 import { BUGS } from './seeded-bugs.ts';
 import { type Failed, runTests, type Tried } from './test-run.ts';
 
@@ -18,11 +18,7 @@ export const proof: Proof = {
     symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
     // The first three are the short form.
     const bugs = short ? BUGS.slice(0, 3) : BUGS;
-    const lines: string[] = [];
-    const tell = (what: string, fine: boolean): void => {
-      lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}`);
-      say(lines.at(-1)!);
-    };
+    const { lines, check: tell, passed } = checklist(say);
     const sound = await tried(
       copy,
       [...new Set(bugs.map(({ caught: [file] }) => file))],
@@ -52,7 +48,7 @@ export const proof: Proof = {
         by !== undefined,
       );
     }
-    return { ok: lines.every((line) => line.startsWith('ok')), lines };
+    return { ok: passed(), lines };
   },
 };
 

@@ -14,7 +14,7 @@ import { openHistory } from './history.ts';
 import { type FoundKafka, findKafkaJars, startKafka } from './kafka.ts';
 import { type Check, judged, startLoad } from './kept.ts';
 import { startPostgres } from './postgres.ts';
-import type { Outcome, Proof, Setting } from './proof.ts';
+import { checklist, type Outcome, type Proof, type Setting } from './proof.ts';
 import { until } from './sending.ts';
 import { runTroupe, type TroupeProcess } from './troupe-process.ts';
 
@@ -35,15 +35,11 @@ export const proof: Proof = {
     if ('missing' in found) return { ok: true, lines: [], skipped: [found.missing] };
     if (spawnSync('git', ['rev-parse', 'HEAD'], { cwd: ROOT }).status !== 0)
       return { ok: true, lines: [], skipped: ['no history of this checkout, so no older code; clone the repository'] };
-    const lines: string[] = [];
-    const tell = ([what, fine]: Check): void => {
-      lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}`);
-      say(lines.at(-1)!);
-    };
+    const { lines, check, passed } = checklist(say);
     const older = checkOut(join(scratch, 'older'));
     if (older === null) {
       const newest = readSchema().migrations.at(-1)!;
-      tell([`migration ${newest.number} says that no older code works beside it, so none is to be proved`, true]);
+      check(`migration ${newest.number} says that no older code works beside it, so none is to be proved`, true);
       return { ok: newest.works_with === null, lines };
     }
     for (const log of short ? (['kafka'] as const) : (['kafka', 'embedded'] as const)) {
@@ -51,9 +47,9 @@ export const proof: Proof = {
       mkdirSync(folder);
       const kafka = log === 'kafka' ? found : null;
       for (const [what, fine] of await prove({ folder, older, kafka, ms: short ? BESIDE.short : BESIDE.full }))
-        tell([`${log}: ${what}`, fine]);
+        check(`${log}: ${what}`, fine);
     }
-    return { ok: lines.every((line) => line.startsWith('ok')), lines };
+    return { ok: passed(), lines };
   },
 };
 
