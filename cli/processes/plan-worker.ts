@@ -10,10 +10,10 @@ import { stateOfRun } from '../../store/queue/jobs/run-of-plan.ts';
 import { endLeases, handBack, runJobs } from '../../store/queue/jobs/worker.ts';
 import type { Context } from '../context.ts';
 import { troubleReporter } from '../output.ts';
-import { turnOf } from '../training/training-turn.ts';
 import { VERSION } from '../version.ts';
 import { isGone, processId } from './process-id.ts';
 import { ROLES } from './roles.ts';
+import { turnOf } from './training-turn.ts';
 
 const ROLE = 'plan';
 const LOOK_MS = 100;

@@ -107,7 +107,7 @@ export const ROLES: Readonly<Record<string, Role>> = {
       import('../../trainer/loop/rewards/job.ts'),
       import('../../trainer/loop/play/by-command.ts'),
       import('../../api/http/post.ts'),
-      import('../training/training-turn.ts'),
+      import('./training-turn.ts'),
       import('../../api/operations/job.ts'),
     ]);
     const scorers = readScorers(context.config.rewards);
