@@ -2,9 +2,8 @@
 import { groupBy } from '../../ingest/events/group-by.ts';
 import type { Session } from '../db/pool.ts';
 import { anyOf, query, rowsOf, type SqlBool, sql, typed } from '../db/query.ts';
+import { POINTS } from '../queue/jobs/metrics.ts';
 
-/** Points of a curve at most: more than a plot has pixels for. */
-const POINTS = 500;
 /** What a job reports of its progress. */
 const PROGRESS = ['share', 'done', 'total'];
 

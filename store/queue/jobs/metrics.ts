@@ -3,7 +3,7 @@ import type { Session } from '../../db/pool.ts';
 import { firstOf, query, rowsOf, type SqlBool, sql } from '../../db/query.ts';
 
 /** Points of a curve at most: more than a plot has pixels for. */
-const POINTS = 500;
+export const POINTS = 500;
 
 /** One number over the steps of a job; a value that was not a number is null, a gap. */
 export type Curve = {
