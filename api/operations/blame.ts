@@ -143,7 +143,7 @@ export const annotate = operation({
     episodes: Type.Integer({ description: 'that were to be annotated' }),
     ...{ cached: Count, annotated: Count },
     refused: Type.Integer({ description: 'of those annotated, without an answer that can be used' }),
-    failed: Type.Integer({ description: 'the endpoint failed on these; they are asked about again' }),
+    failed: Type.Integer({ description: 'episodes on which the endpoint failed; the next run asks about them again' }),
     stopped: nullable(Type.String({ description: 'why it ended before the last episode' })),
     usage: Type.Object({ calls: Count, input_tokens: Type.Number(), output_tokens: Type.Number() }),
   }),

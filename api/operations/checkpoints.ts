@@ -171,7 +171,7 @@ export const prune = operation({
   about:
     'remove the checkpoints of a folder that no rule keeps; latest and released ones, and those in use, are always kept',
   notes:
-    'A checkpoint that cannot be read is kept. What was ever released, and what an unfinished job names, is asked of the project, where there is one. An adapter goes with its checkpoint, and the base of an adapter that is kept is kept. What is known of a checkpoint stays: its lineage, its metrics, its releases.',
+    'A checkpoint that cannot be read is kept. Where there is a project, what it ever released and what its unfinished jobs name is kept. An adapter goes with its checkpoint, and the base of an adapter that is kept is kept. What is known of a checkpoint stays: its lineage, its metrics, its releases.',
   examples: [
     { dir: './checkpoints', keep_last: 3, dry_run: true },
     { dir: './checkpoints', keep_last: 1, keep_every: 1000, keep_best: 'held_out_loss:min' },

@@ -10,7 +10,7 @@ export const GROUPS: Readonly<Record<string, Readonly<Record<string, string>>>> 
     doctor: 'show each setting with its origin, and check what Troupe needs',
     mcp: 'give a coding agent the operations as tools (Model Context Protocol)',
     completion: 'print what bash, zsh or fish needs to complete command lines',
-    project: 'create and list projects, each a database of its own',
+    project: 'create and list projects, each in a separate database',
     key: 'create, list and revoke API keys',
     reset: 'delete a home: its embedded database, datasets, checkpoints, artifacts and archives',
   },

@@ -83,7 +83,7 @@ export type ChangeContext = ReadContext & {
 };
 
 /** What the function of an operation resolves with. */
-export type Outcome<F extends (...args: never) => Promise<unknown>> = Awaited<ReturnType<F>>;
+export type OutputOf<F extends (...args: never) => Promise<unknown>> = Awaited<ReturnType<F>>;
 
 /** What prints an output for people. */
 export type Printer = {
@@ -146,7 +146,7 @@ type Declaration<I extends TProperties, O extends TSchema, C extends boolean, R>
   readonly alone?: true | ((input: InputOf<I>) => boolean);
   /** True: it is about the folders of this machine, so that it is not there over HTTP. */
   readonly here?: true;
-  /** True: it computes on the thread that asks, so the library does it in a process of its own. */
+  /** True: it computes on the thread that asks, so the library does it in a separate process. */
   readonly blocks?: true;
   /** True: over HTTP its input is a body, also where it changes nothing. */
   readonly body?: true;

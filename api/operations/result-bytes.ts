@@ -60,7 +60,7 @@ export async function performOnBytes(
   }
 }
 
-/** An output without the temporary folder, of which nobody else knows. */
+/** The output without the path of the temporary folder, which is gone once the answer is sent. */
 const within = (folder: string, output: unknown): unknown =>
   mapStrings(output, (text) => text.replaceAll(`${folder}/`, ''));
 

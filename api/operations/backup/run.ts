@@ -3,7 +3,7 @@ import { countText, TroupeError } from '../../../errors.ts';
 import { writeBackup } from '../../../store/server/backup/backup.ts';
 import { backupTarget } from '../backup-places.ts';
 import { bytesText } from '../bytes.ts';
-import type { Outcome, ReadContext } from '../operation.ts';
+import type { OutputOf, ReadContext } from '../operation.ts';
 
 export async function backup(
   { db, project, home, version, now, progress }: ReadContext,
@@ -24,5 +24,5 @@ export async function backup(
   return { ...report, warnings };
 }
 
-export const text = ({ file, rows, files, bytes }: Outcome<typeof backup>): string =>
+export const text = ({ file, rows, files, bytes }: OutputOf<typeof backup>): string =>
   `${file}: ${countText(rows, 'row')} and ${countText(files, 'file')} in ${bytesText(bytes)}`;

@@ -4,13 +4,13 @@ import { query, sql } from '../../../store/db/query.ts';
 import { type AnnotationRequest, annotate } from '../../../store/evaluate/attribution/annotate.ts';
 import { evaluateAttributions, evaluateModes, type Question } from '../../../store/evaluate/attribution/evaluate.ts';
 import type { PageRequest } from '../lists.ts';
-import type { ChangeContext, Outcome, ReadContext } from '../operation.ts';
+import type { ChangeContext, OutputOf, ReadContext } from '../operation.ts';
 import { readList } from '../read-list.ts';
 import { chatEndpoint, checkedEndpoint } from './chat-endpoint.ts';
 
-type Chosen = { readonly episode?: string; readonly method?: string };
+type BlameFilter = { readonly episode?: string; readonly method?: string };
 
-export async function list({ db, catchUp }: ReadContext, { episode, method, ...page }: PageRequest & Chosen) {
+export async function list({ db, catchUp }: ReadContext, { episode, method, ...page }: PageRequest & BlameFilter) {
   await catchUp();
   const rows = query
     .selectFrom(listed({ ...(episode ? { episode } : {}), ...(method ? { method } : {}) }).as('found'))
@@ -20,7 +20,7 @@ export async function list({ db, catchUp }: ReadContext, { episode, method, ...p
         'blame_id',
       ),
     );
-  return readList<Outcome<typeof rows.executeTakeFirstOrThrow>>(
+  return readList<OutputOf<typeof rows.executeTakeFirstOrThrow>>(
     db,
     query.selectFrom(rows.as('blames')).selectAll(),
     { columns: { episode_id: 'text' }, id: 'blame_id' },
@@ -29,7 +29,7 @@ export async function list({ db, catchUp }: ReadContext, { episode, method, ...p
 }
 
 /** Blames of methods and, where no method is asked for, the labels of people and models. */
-function listed({ episode, method }: Chosen) {
+function listed({ episode, method }: BlameFilter) {
   const methods = query
     .selectFrom('traj.blames as b')
     .select(['b.episode_id', 'b.method as says', 'b.rank', 'b.agent_id', 'b.entry', 'b.step_id', 'b.value', 'b.reason'])

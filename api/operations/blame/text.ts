@@ -3,10 +3,10 @@ import { countText } from '../../../errors.ts';
 import type { AnnotationResult } from '../../../store/evaluate/attribution/annotate.ts';
 import type { AttributionReport, evaluateModes } from '../../../store/evaluate/attribution/evaluate.ts';
 import type { ScoreRow } from '../../../store/evaluate/attribution/score.ts';
-import type { Outcome, Printer } from '../operation.ts';
+import type { OutputOf, Printer } from '../operation.ts';
 import type { list } from './run.ts';
 
-export const listed = ({ items }: Outcome<typeof list>, { table }: Printer): string =>
+export const listed = ({ items }: OutputOf<typeof list>, { table }: Printer): string =>
   table(
     ['episode', 'author', 'rank', 'agent', 'entry', 'step', 'value', 'reason'],
     items.map((r) => [r.episode_id, r.says, r.rank, r.agent_id, r.entry, r.step_id, r.value, r.reason]),
@@ -83,7 +83,7 @@ function scoreRow(one: ScoreRow): unknown[] {
   ];
 }
 
-export function modesText({ annotators, agreement }: Outcome<typeof evaluateModes>, { table }: Printer): string {
+export function modesText({ annotators, agreement }: OutputOf<typeof evaluateModes>, { table }: Printer): string {
   if (annotators.length === 0) return 'Nobody annotated by MAST: `troupe blame annotate --method mast` asks a model.';
   const codes = [...new Set(annotators.flatMap(({ modes }) => Object.keys(modes)))].sort();
   const rows = annotators.map(({ annotator, episodes, modes, categories }) => [

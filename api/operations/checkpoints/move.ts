@@ -60,7 +60,7 @@ async function neededIds(db: Db, last: number): Promise<string[]> {
         sql<boolean>`exists (select from troupe.job_queue j where j.state <> 'finished' and strpos(j.spec::text, c.checkpoint_id) > 0)`,
       ]),
     );
-  // An adapter that was kept, wherever, cannot be gone on with nor be served without them.
+  // A kept adapter, wherever it lies, can neither be trained further nor served without its base.
   const bases = query
     .selectFrom('facts.checkpoints')
     .select(sql<string>`config -> 'adapter' ->> 'base'`.as('checkpoint_id'))

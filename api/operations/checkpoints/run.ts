@@ -3,7 +3,7 @@ import { query, sql } from '../../../store/db/query.ts';
 import { erasuresOf } from '../../../store/keep/marks.ts';
 import { checkpointAt } from '../checkpoint-places.ts';
 import { columns, type FilteredPage, filteredList } from '../filtered-list.ts';
-import type { ChangeContext, Outcome, ReadContext } from '../operation.ts';
+import type { ChangeContext, OutputOf, ReadContext } from '../operation.ts';
 
 const CHECKPOINTS = {
   rows: 'traj.checkpoints',
@@ -23,7 +23,7 @@ const checkpoints = query
   .select(sql<string | null>`config -> 'adapter' ->> 'base'`.as('adapter_base'));
 
 export async function list({ db }: ReadContext, { all, ...asked }: FilteredPage & { readonly all: boolean }) {
-  const page = await filteredList<Outcome<typeof checkpoints.executeTakeFirstOrThrow>>(
+  const page = await filteredList<OutputOf<typeof checkpoints.executeTakeFirstOrThrow>>(
     db,
     all ? checkpoints : checkpoints.where('kept', '=', true),
     CHECKPOINTS,

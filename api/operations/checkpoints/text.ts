@@ -1,12 +1,12 @@
 /** Checkpoints as text for people. */
 import { countText } from '../../../errors.ts';
 import { bytesText } from '../bytes.ts';
-import type { Outcome, Printer } from '../operation.ts';
+import type { OutputOf, Printer } from '../operation.ts';
 import type * as looks from './folder.ts';
 import type * as moves from './move.ts';
 import type * as run from './run.ts';
 
-export const listed = ({ items }: Outcome<typeof run.list>, { table }: Printer): string =>
+export const listed = ({ items }: OutputOf<typeof run.list>, { table }: Printer): string =>
   items.length === 0
     ? 'No checkpoints yet.'
     : table(
@@ -17,10 +17,10 @@ export const listed = ({ items }: Outcome<typeof run.list>, { table }: Printer):
         ]),
       );
 
-export const added = ({ checkpoint_id, policy }: Outcome<typeof run.add>): string =>
+export const added = ({ checkpoint_id, policy }: OutputOf<typeof run.add>): string =>
   `Checkpoint ${checkpoint_id} of policy ${policy} is recorded.`;
 
-export function inFolder({ directory, quick, checkpoints }: Outcome<typeof looks.folder>, { table }: Printer) {
+export function inFolder({ directory, quick, checkpoints }: OutputOf<typeof looks.folder>, { table }: Printer) {
   if (checkpoints.length === 0) return `No checkpoints in ${directory}.`;
   const rows = checkpoints.map((one) => [
     `${one.checkpoint_id}${one.latest ? ' ← latest' : ''}`,
@@ -34,9 +34,9 @@ export function inFolder({ directory, quick, checkpoints }: Outcome<typeof looks
   return table(['checkpoint', 'step', 'parent', 'metrics', 'size', 'state', 'used what was erased'], rows);
 }
 
-export const latest = ({ directory }: Outcome<typeof looks.latest>): string => directory;
+export const latest = ({ directory }: OutputOf<typeof looks.latest>): string => directory;
 
-export function shown(one: Outcome<typeof looks.show>, { table, paint }: Printer): string {
+export function shown(one: OutputOf<typeof looks.show>, { table, paint }: Printer): string {
   const facts = {
     checkpoint: one.checkpoint_id,
     directory: one.directory,
@@ -57,7 +57,7 @@ export function shown(one: Outcome<typeof looks.show>, { table, paint }: Printer
   return [table(['what', 'value'], Object.entries(facts)), ...before].join('\n');
 }
 
-export const verified = ({ checkpoints }: Outcome<typeof looks.verify>): string => {
+export const verified = ({ checkpoints }: OutputOf<typeof looks.verify>): string => {
   const damaged = checkpoints.filter(({ sound }) => !sound);
   return [
     ...damaged.map(({ checkpoint_id, fault }) => `${checkpoint_id}: ${fault}`),
@@ -65,7 +65,7 @@ export const verified = ({ checkpoints }: Outcome<typeof looks.verify>): string 
   ].join('\n');
 };
 
-export function pruned({ kept, removed, dry_run, bytes }: Outcome<typeof moves.prune>, { table }: Printer): string {
+export function pruned({ kept, removed, dry_run, bytes }: OutputOf<typeof moves.prune>, { table }: Printer): string {
   const rows = [
     ...kept.map(({ id, why }) => [id, 'kept', why.join(', ')]),
     ...removed.map((one) => [
@@ -78,10 +78,10 @@ export function pruned({ kept, removed, dry_run, bytes }: Outcome<typeof moves.p
   ].join('\n');
 }
 
-export const pushed = ({ checkpoint_id, store, sent, kept, bytes }: Outcome<typeof moves.push>): string =>
+export const pushed = ({ checkpoint_id, store, sent, kept, bytes }: OutputOf<typeof moves.push>): string =>
   `${checkpoint_id} is in ${store}: ${countText(sent.length, 'file')} sent (${bytesText(bytes)})${kept.length === 0 ? '' : `, ${kept.length} were there`}`;
 
-export const pulled = ({ checkpoint_id, directory, bytes }: Outcome<typeof moves.pull>): string =>
+export const pulled = ({ checkpoint_id, directory, bytes }: OutputOf<typeof moves.pull>): string =>
   `${checkpoint_id} is in ${directory} (${bytesText(bytes)})`;
 
 const metricsText = (metrics: Readonly<Record<string, number | null>>): string =>

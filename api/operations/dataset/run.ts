@@ -7,7 +7,7 @@ import { openNamed } from '../../../store/datasets/read.ts';
 import { anyOf, firstOf, query, rowsOf, sql } from '../../../store/db/query.ts';
 import { checkpointAt } from '../checkpoint-places.ts';
 import { columns, type FilteredPage, filteredList } from '../filtered-list.ts';
-import type { ChangeContext, Outcome, ReadContext } from '../operation.ts';
+import type { ChangeContext, OutputOf, ReadContext } from '../operation.ts';
 
 const DATASETS = {
   rows: 'traj.datasets',
@@ -25,7 +25,7 @@ export async function list({ db, home }: ReadContext, asked: FilteredPage) {
     import('../../../store/datasets/read.ts'),
     import('../../../store/datasets/unfinished.ts'),
   ]);
-  const page = await filteredList<Outcome<typeof datasets.executeTakeFirstOrThrow>>(db, datasets, DATASETS, asked);
+  const page = await filteredList<OutputOf<typeof datasets.executeTakeFirstOrThrow>>(db, datasets, DATASETS, asked);
   const folders = new Map((await listDatasets(home.datasets)).map((one) => [basename(one.directory), one]));
   const ids = query
     .selectFrom('traj.datasets')

@@ -2,13 +2,13 @@
 import { relative } from 'node:path';
 import { countText, TroupeError } from '../../../errors.ts';
 import type { DatasetDiff } from '../../../store/datasets/diff.ts';
-import type { Outcome, Printer } from '../operation.ts';
+import type { OutputOf, Printer } from '../operation.ts';
 import type * as run from './run.ts';
 
 const totalOf = (rows: Readonly<Record<string, number>>): number =>
   Object.values(rows).reduce((sum, count) => sum + count, 0);
 
-export const listed = ({ items, others }: Outcome<typeof run.list>, { table }: Printer): string =>
+export const listed = ({ items, others }: OutputOf<typeof run.list>, { table }: Printer): string =>
   items.length + others.length === 0
     ? 'No datasets yet. Freeze one: troupe dataset freeze RECIPE'
     : table(
@@ -22,7 +22,7 @@ export const listed = ({ items, others }: Outcome<typeof run.list>, { table }: P
         ]),
       );
 
-export function shown({ dataset_id, directory, card }: Outcome<typeof run.show>): string {
+export function shown({ dataset_id, directory, card }: OutputOf<typeof run.show>): string {
   // Without what the card says to programs at its beginning.
   if (card !== null) return card.replace(/^---\n.*?\n---\n+/s, '').trimEnd();
   const why =
@@ -32,7 +32,7 @@ export function shown({ dataset_id, directory, card }: Outcome<typeof run.show>)
   throw new TroupeError('not_found', `${why} Its manifest: troupe dataset show ${directory ?? dataset_id} --json`);
 }
 
-export const frozen = ({ funnel, rows, directory, fresh }: Outcome<typeof run.freeze>, { table }: Printer): string =>
+export const frozen = ({ funnel, rows, directory, fresh }: OutputOf<typeof run.freeze>, { table }: Printer): string =>
   `${table(
     ['filter', 'of', 'before', 'after'],
     funnel.map((stage) => [stage.name, stage.of, stage.before, stage.after]),
@@ -40,7 +40,7 @@ export const frozen = ({ funnel, rows, directory, fresh }: Outcome<typeof run.fr
     .map(([split, count]) => `${count} ${split}`)
     .join(', ')} rows in ${directory}${fresh ? '' : ' (frozen before)'}`;
 
-export const recipesText = ({ recipes }: Outcome<typeof run.recipes>, { table }: Printer): string =>
+export const recipesText = ({ recipes }: OutputOf<typeof run.recipes>, { table }: Printer): string =>
   recipes.length === 1
     ? recipes[0]!.text.trimEnd()
     : table(
@@ -48,7 +48,7 @@ export const recipesText = ({ recipes }: Outcome<typeof run.recipes>, { table }:
         recipes.map(({ name, judge, about }) => [name, judge, about]),
       );
 
-export const diffText = (diff: Outcome<typeof run.diff>, { table }: Printer): string =>
+export const diffText = (diff: OutputOf<typeof run.diff>, { table }: Printer): string =>
   [
     diffTable(diff, table),
     ...(diff.reordered ? ['The rows that both have stand in another order.'] : []),
@@ -56,7 +56,7 @@ export const diffText = (diff: Outcome<typeof run.diff>, { table }: Printer): st
   ].join('\n');
 
 export const freshness = (
-  { name, outdated, rows, methods }: Outcome<typeof run.outdated>,
+  { name, outdated, rows, methods }: OutputOf<typeof run.outdated>,
   { table }: Printer,
 ): string =>
   outdated
@@ -82,7 +82,7 @@ function diffTable({ same, added, removed, changed, moved }: DatasetDiff, table:
 }
 
 export function exported(
-  { layout, rows, made_of: all, left_out, not_held }: Outcome<typeof run.exported>,
+  { layout, rows, made_of: all, left_out, not_held }: OutputOf<typeof run.exported>,
   { say }: Printer,
 ): string {
   for (const { what, count } of left_out) say(`Left out: ${count} × ${what}`);
@@ -93,7 +93,7 @@ export function exported(
   return `${layout}: ${files.join(', ')}${all === totalOf(rows) ? '' : `, made of ${countText(all, 'row')} of the dataset`}`;
 }
 
-export const maskText = ({ answer_form, rows }: Outcome<typeof run.mask>, { paint }: Printer): string =>
+export const maskText = ({ answer_form, rows }: OutputOf<typeof run.mask>, { paint }: Printer): string =>
   [
     ...(answer_form === null ? [] : [`Answers without token ids are learnt as ${JSON.stringify(answer_form)}`]),
     ...rows.map(({ row, episode_id, step_id, parts, refused }) => {

@@ -6,7 +6,7 @@ import { TroupeError } from '../../../errors.ts';
 import { query } from '../../../store/db/query.ts';
 import { letterOf, replay as replayLetters } from '../../../store/log/dead-letters.ts';
 import type { PageRequest } from '../lists.ts';
-import type { ChangeContext, Outcome, ReadContext } from '../operation.ts';
+import type { ChangeContext, OutputOf, ReadContext } from '../operation.ts';
 import { readList } from '../read-list.ts';
 
 type CodeFilter = { readonly code?: string };
@@ -20,7 +20,7 @@ export function list({ db }: ReadContext, { code, ...page }: PageRequest & CodeF
   return readList<ListedLetter>(db, letters, { columns: { dead_letter_id: 'bigint' }, id: 'dead_letter_id' }, page);
 }
 
-type ListedLetter = Omit<Outcome<typeof letterOf>, 'raw'> & { readonly bytes: number };
+type ListedLetter = Omit<OutputOf<typeof letterOf>, 'raw'> & { readonly bytes: number };
 
 export async function show({ db }: ReadContext, { id }: { readonly id: number }) {
   const { raw, ...letter } = await letterOf(db, id);

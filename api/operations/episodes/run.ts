@@ -5,7 +5,7 @@ import { unknownValues } from '../../../store/filter/filter-check.ts';
 import { tagReads } from '../../../store/filter/select.ts';
 import { lag } from '../../../store/projecting/positions.ts';
 import type { PageRequest } from '../lists.ts';
-import type { Outcome, ReadContext } from '../operation.ts';
+import type { OutputOf, ReadContext } from '../operation.ts';
 import { asParameter, readFiltered, readList, withUnknown } from '../read-list.ts';
 
 const COLUMNS = ['task_id', 'group_id', 'team_id', 'session_id', 'outcome'] as const;
@@ -28,18 +28,18 @@ const ORDER = {
   values: { started_at: sql`coalesce(started_at, last_at)` },
 } as const;
 
-type Asked = PageRequest & { readonly [C in (typeof COLUMNS)[number]]?: string } & {
+type EpisodesInput = PageRequest & { readonly [C in (typeof COLUMNS)[number]]?: string } & {
   readonly closed?: boolean;
   readonly filter?: string;
   readonly tag?: Readonly<Record<string, string>>;
 };
 
-export async function list({ db }: ReadContext, { closed, filter, tag = {}, ...asked }: Asked) {
+export async function list({ db }: ReadContext, { closed, filter, tag = {}, ...asked }: EpisodesInput) {
   let rows = LIST;
   for (const name of COLUMNS) if (asked[name] !== undefined) rows = rows.where(name, '=', asked[name]);
   if (closed !== undefined) rows = rows.where(sql<SqlBool>`coalesce(closed, false) = ${closed}`);
   for (const [key, value] of Object.entries(tag)) rows = rows.where(tagReads('tags', key, value));
-  type Row = Outcome<typeof rows.executeTakeFirstOrThrow> & { readonly episode_id: string };
+  type Row = OutputOf<typeof rows.executeTakeFirstOrThrow> & { readonly episode_id: string };
   const page =
     filter === undefined
       ? await withUnknown(

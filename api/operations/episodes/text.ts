@@ -1,7 +1,7 @@
 /** Episodes as text for people. */
 import { countText } from '../../../errors.ts';
 import { NO_TOKEN_IDS } from '../../../ingest/formats/kit/run.ts';
-import type { Outcome, Printer } from '../operation.ts';
+import type { OutputOf, Printer } from '../operation.ts';
 import type { list } from './run.ts';
 
 /** The flags that are shown, such as incomplete. The flag of sources without token ids is left out: most have it. */
@@ -9,7 +9,7 @@ export const shownFlags = ({ flags }: { readonly flags?: unknown }): readonly st
   (Array.isArray(flags) ? flags.map(String) : []).filter((flag) => flag !== NO_TOKEN_IDS);
 
 export function listed(
-  { items, total, next, warnings, waiting_events }: Outcome<typeof list>,
+  { items, total, next, warnings, waiting_events }: OutputOf<typeof list>,
   { say, table }: Printer,
 ): string {
   if (waiting_events > 0)

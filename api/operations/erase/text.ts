@@ -1,9 +1,9 @@
 /** An erasure as text for people. */
 import { countText } from '../../../errors.ts';
-import type { Outcome, Printer } from '../operation.ts';
+import type { OutputOf, Printer } from '../operation.ts';
 import type { erase } from './run.ts';
 
-type Output = Outcome<typeof erase>;
+type Output = OutputOf<typeof erase>;
 
 function sentence({ events, episodes, letters, archives, archived_events, datasets, checkpoints }: Output): string {
   const lying =

@@ -1,10 +1,10 @@
 /** The report of an import as text for people. */
 import { countText } from '../../../errors.ts';
 import { staysOpen } from '../../../store/projecting/closing.ts';
-import type { Outcome, Printer } from '../operation.ts';
+import type { OutputOf, Printer } from '../operation.ts';
 import type { imported } from './run.ts';
 
-export function text(report: Outcome<typeof imported>, { say }: Printer): string {
+export function text(report: OutputOf<typeof imported>, { say }: Printer): string {
   const { received, accepted, duplicates, rejected } = report.events;
   const { files, skipped_files, unread_lines = [], errors, mapping } = report;
   if (files === 0 && skipped_files.length === 0 && received === 0) say('There was no file to import.');

@@ -7,7 +7,7 @@ import { curvesOf } from '../../../store/queue/jobs/metrics.ts';
 import { madeBy } from '../../../store/queue/jobs/run-of-plan.ts';
 import { waitsForTraining } from '../../../trainer/loop/jobs/training-place.ts';
 import { columns, type FilteredPage, filteredList } from '../filtered-list.ts';
-import type { ChangeContext, Outcome, ReadContext } from '../operation.ts';
+import type { ChangeContext, OutputOf, ReadContext } from '../operation.ts';
 
 const JOBS = {
   rows: 'traj.jobs',
@@ -40,7 +40,7 @@ const queuedJob = (db: Db, id: string) =>
 
 export async function list(context: ReadContext, asked: FilteredPage) {
   const waitsFor = await waitsForTraining(context);
-  const page = await filteredList<NonNullable<Outcome<typeof recordedJob>>>(context.db, jobs, JOBS, asked);
+  const page = await filteredList<NonNullable<OutputOf<typeof recordedJob>>>(context.db, jobs, JOBS, asked);
   return {
     ...page,
     items: page.items.map(({ result, ...job }) => ({ ...job, made: madeBy(result), waits_for: waitsFor(job) })),

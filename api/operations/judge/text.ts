@@ -3,10 +3,10 @@
 import { countText } from '../../../errors.ts';
 import type { ComparedEpisodes } from '../../../store/evaluate/judging/compared.ts';
 import { unreadText } from '../../../store/evaluate/judging/unread-rewards.ts';
-import type { Outcome } from '../operation.ts';
+import type { OutputOf } from '../operation.ts';
 import type { judge } from './run.ts';
 
-export function judged(judging: Outcome<typeof judge>): string {
+export function judged(judging: OutputOf<typeof judge>): string {
   const { episodes, rows, without_value, silent, unread, close_after } = judging;
   const compared = comparedText(judging, close_after);
   if (episodes === 0)

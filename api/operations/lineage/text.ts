@@ -2,7 +2,7 @@
 
 import { countText } from '../../../errors.ts';
 import { type Branches, LINEAGE_LIMIT, type Lineage, type LineageNode } from '../../../store/explore/lineage.ts';
-import type { Outcome } from '../operation.ts';
+import type { OutputOf } from '../operation.ts';
 import type { lineage } from './run.ts';
 
 /** Several lines, without the last line break. */
@@ -46,7 +46,7 @@ function sentence({ kind, id, relation, rows, episodes, steps, erasures }: Linea
   return `${kind} ${id} ${relation}${amounts.length === 0 ? '' : ` (${amounts.join(', ')})`}${markText(erasures)}`;
 }
 
-export const found = ({ found: things, pruned }: Outcome<typeof lineage>): string =>
+export const found = ({ found: things, pruned }: OutputOf<typeof lineage>): string =>
   [
     ...things.map(lineageTree),
     ...pruned.map(

@@ -1,10 +1,10 @@
 /** Logs as text for people. */
-import type { Outcome, Printer } from '../operation.ts';
+import type { OutputOf, Printer } from '../operation.ts';
 import type { adopted, list } from './run.ts';
 
-type Adoption = Outcome<typeof adopted>;
+type Adoption = OutputOf<typeof adopted>;
 
-export const listed = ({ items }: Outcome<typeof list>, { table }: Printer): string =>
+export const listed = ({ items }: OutputOf<typeof list>, { table }: Printer): string =>
   table(
     ['log', 'cluster', 'partitions', 'read', 'first read', 'replaced'],
     items.map((one) => [one.log, one.cluster, one.partitions, one.read, one.first_read, one.replaced_at]),

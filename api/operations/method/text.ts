@@ -1,7 +1,7 @@
 /** Methods as text for people. */
 import { countText } from '../../../errors.ts';
 import { isRecord } from '../../../ingest/events/json.ts';
-import type { Outcome, Printer } from '../operation.ts';
+import type { OutputOf, Printer } from '../operation.ts';
 import type { list } from './list.ts';
 import type { run, show } from './run.ts';
 import { judgeReadsText, methodFields, parameterRows } from './words.ts';
@@ -15,14 +15,14 @@ const OVER = {
   set: 'everything that is judged, at once',
 } as const;
 
-export const listed = ({ items }: Outcome<typeof list>, { table }: Printer): string =>
+export const listed = ({ items }: OutputOf<typeof list>, { table }: Printer): string =>
   table(
     ['method', 'kind', 'for', 'result'],
     items.map((one) => [one.name, one.kind, one.teams, one.summary]),
     Number.POSITIVE_INFINITY,
   );
 
-export function shown(method: Outcome<typeof show>, { table }: Printer): string {
+export function shown(method: OutputOf<typeof show>, { table }: Printer): string {
   const { name, kind, version, summary, teams, source, reads, over, example } = method;
   const parameters = parameterRows(method);
   return [
@@ -46,7 +46,7 @@ export function shown(method: Outcome<typeof show>, { table }: Printer): string 
   ].join('\n');
 }
 
-export const ran = ({ output }: Outcome<typeof run>): string => jsonText(output);
+export const ran = ({ output }: OutputOf<typeof run>): string => jsonText(output);
 
 /** Beside the answers, which may stand on standard output. */
 export function ranLines(

@@ -2,7 +2,7 @@
 import { countText } from '../../../errors.ts';
 import { adapterText } from '../../../trainer/model/lora.ts';
 import { bytesText } from '../bytes.ts';
-import type { Outcome, Printer } from '../operation.ts';
+import type { OutputOf, Printer } from '../operation.ts';
 import type { exportModel } from './export.ts';
 import type { info } from './info.ts';
 import type { merge } from './merge.ts';
@@ -12,7 +12,7 @@ import type { newModel } from './new.ts';
 const MOST_LISTED = 20;
 
 export function made(
-  { checkpoint_id, directory, vocab_size, parameters, training_bytes, texts, errors = [] }: Outcome<typeof newModel>,
+  { checkpoint_id, directory, vocab_size, parameters, training_bytes, texts, errors = [] }: OutputOf<typeof newModel>,
   { say }: Printer,
 ): string {
   for (const { file, line, expected, got } of errors.slice(0, MOST_LISTED))
@@ -24,13 +24,13 @@ export function made(
   ].join('\n');
 }
 
-export const merged = ({ checkpoint_id, base, adapter, directory }: Outcome<typeof merge>): string =>
+export const merged = ({ checkpoint_id, base, adapter, directory }: OutputOf<typeof merge>): string =>
   `Model ${checkpoint_id}, ${base} with its adapter of rank ${adapter.r}, written to ${directory}`;
 
-export const exported = ({ checkpoint_id, directory, files, bytes }: Outcome<typeof exportModel>): string =>
+export const exported = ({ checkpoint_id, directory, files, bytes }: OutputOf<typeof exportModel>): string =>
   `Model ${checkpoint_id} written to ${directory}: ${countText(Object.keys(files).length, 'file')}, ${bytesText(bytes)}`;
 
-type Info = Outcome<typeof info>;
+type Info = OutputOf<typeof info>;
 
 export function described(found: Info, { table }: Printer): string {
   const { parameters, bytes, tensor_list } = found;

@@ -1,8 +1,8 @@
 /** What a pass came to, for people. */
-import type { Outcome, Printer } from '../operation.ts';
+import type { OutputOf, Printer } from '../operation.ts';
 import type { overEpisodes } from './run.ts';
 
-export function passed(output: Outcome<typeof overEpisodes>, { table }: Printer): string {
+export function passed(output: OutputOf<typeof overEpisodes>, { table }: Printer): string {
   const { refused, warnings: _, ...facts } = output;
   if ('rows' in facts) return JSON.stringify(output);
   const why = Object.entries(refused.reasons);

@@ -15,7 +15,7 @@ import type { PlanValues } from '../../../trainer/loop/plan/plan-values.ts';
 import { readRunners } from '../../../trainer/loop/play/runners.ts';
 import { readScorers } from '../../../trainer/loop/rewards/source.ts';
 import { columns, type FilteredPage, filteredList } from '../filtered-list.ts';
-import type { ChangeContext, Outcome, ReadContext } from '../operation.ts';
+import type { ChangeContext, OutputOf, ReadContext } from '../operation.ts';
 import { type PlanInput, planOf } from './read.ts';
 import { endRun } from './run-end.ts';
 
@@ -98,7 +98,7 @@ const RUNS = {
 
 export async function list({ db, catchUp }: ReadContext, asked: FilteredPage) {
   await catchUp();
-  return filteredList<NonNullable<Outcome<typeof one>>>(db, runs, RUNS, asked);
+  return filteredList<NonNullable<OutputOf<typeof one>>>(db, runs, RUNS, asked);
 }
 
 const one = (db: Db) => firstOf(db, runs);

@@ -5,11 +5,11 @@ import type { Spending } from '../../../store/loop/play/budget.ts';
 import { rolloutText } from '../../../trainer/loop/plan/plan-rollout.ts';
 import type { PlanResult } from '../../../trainer/loop/plan/round.ts';
 import { bytesText } from '../bytes.ts';
-import type { Outcome, Printer } from '../operation.ts';
+import type { OutputOf, Printer } from '../operation.ts';
 import type * as does from './run.ts';
 import type { endRun } from './run-end.ts';
 
-export function runEndText(ended: Outcome<typeof endRun>): string {
+export function runEndText(ended: OutputOf<typeof endRun>): string {
   const { run } = ended;
   if (ended.state === 'running') return `Run ${run} is in the queue; troupe plan show ${run} follows it.`;
   if ('rounds' in ended) return resultText(run, ended);
@@ -33,7 +33,7 @@ const resultText = (run: string, { rounds, ended_early, nothing_to_learn }: Plan
   ].join('\n');
 
 export function checked(
-  { plan, stages, rounds, budget, policies, team, rollout, gate, problems, notes }: Outcome<typeof does.check>,
+  { plan, stages, rounds, budget, policies, team, rollout, gate, problems, notes }: OutputOf<typeof does.check>,
   { table }: Printer,
 ): string {
   const lines = [`Plan ${plan}: ${countText(rounds, 'round')} of ${stages.join(', ')}, release.\n`];
@@ -86,7 +86,7 @@ export function checked(
   return lines.join('\n');
 }
 
-const budgetText = ({ minutes, tokens, usd }: NonNullable<Outcome<typeof does.check>['budget']>): string =>
+const budgetText = ({ minutes, tokens, usd }: NonNullable<OutputOf<typeof does.check>['budget']>): string =>
   [
     ...(tokens === undefined ? [] : [countText(tokens, 'token')]),
     ...(usd === undefined ? [] : [`${usd} USD`]),
@@ -96,7 +96,7 @@ const budgetText = ({ minutes, tokens, usd }: NonNullable<Outcome<typeof does.ch
 /** What a run has used of its budget. What is unknown is shown as unknown, not as 0; US dollars not where nothing has a price. Pure. */
 export function spentText(
   { tokens, usd, uncounted, unpriced, untold, minutes }: Spending & { readonly minutes: number | null },
-  budget: NonNullable<Outcome<typeof does.check>['budget']>,
+  budget: NonNullable<OutputOf<typeof does.check>['budget']>,
 ): string {
   const of = (most: number | undefined) => (most === undefined ? '' : ` of ${most}`);
   const less = (calls: number, what: string, trainings: number) =>
@@ -114,7 +114,7 @@ export function spentText(
   ].join(' · ');
 }
 
-export const listed = ({ items }: Outcome<typeof does.list>, { table }: Printer): string =>
+export const listed = ({ items }: OutputOf<typeof does.list>, { table }: Printer): string =>
   items.length === 0
     ? 'No runs of plans yet.'
     : table(
@@ -129,7 +129,7 @@ export const listed = ({ items }: Outcome<typeof does.list>, { table }: Printer)
         ]),
       );
 
-export function shown({ run, set, budget, spent, stages }: Outcome<typeof does.show>, { table }: Printer): string {
+export function shown({ run, set, budget, spent, stages }: OutputOf<typeof does.show>, { table }: Printer): string {
   const { job_id: id } = run;
   const values = Object.entries(set).map(([path, value]) => `${path}=${JSON.stringify(value)}`);
   return [
@@ -154,7 +154,7 @@ export function shown({ run, set, budget, spent, stages }: Outcome<typeof does.s
   ].join('\n');
 }
 
-export const learnt = ({ rollouts, curves }: Outcome<typeof does.learning>, { table }: Printer): string =>
+export const learnt = ({ rollouts, curves }: OutputOf<typeof does.learning>, { table }: Printer): string =>
   curves.length === 0
     ? 'Nothing has been played or trained yet.'
     : [

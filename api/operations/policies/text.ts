@@ -1,9 +1,9 @@
 /** Policies as text for people. */
 import { pendingText } from '../../../store/loop/comparison/watch.ts';
-import type { Outcome, Printer } from '../operation.ts';
+import type { OutputOf, Printer } from '../operation.ts';
 import type { list } from './run.ts';
 
-export function listed({ items, teams, watch, rolled_back }: Outcome<typeof list>, { table }: Printer): string {
+export function listed({ items, teams, watch, rolled_back }: OutputOf<typeof list>, { table }: Printer): string {
   const lines = Object.entries(teams).map(([team, id]) => `Team ${team}: ${id}`);
   if (watch !== null)
     lines.push(

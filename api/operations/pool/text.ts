@@ -1,8 +1,8 @@
 /** The pool as text for people. */
-import type { Outcome, Printer } from '../operation.ts';
+import type { OutputOf, Printer } from '../operation.ts';
 import type { pool } from './run.ts';
 
-export function chosen({ clusters, triplets, left_out }: Outcome<typeof pool>, { table, say }: Printer): string {
+export function chosen({ clusters, triplets, left_out }: OutputOf<typeof pool>, { table, say }: Printer): string {
   const left = Object.entries(left_out).map(([reason, ids]) => `${ids.length} ${reason}`);
   say(`${triplets.length} triplets${left.length === 0 ? '' : `; episodes left out: ${left.join(', ')}`}`);
   return table(

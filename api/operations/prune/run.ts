@@ -10,7 +10,7 @@ import { momentOf } from '../durations.ts';
 import { chosenBy } from '../judge/run.ts';
 import type { ChangeContext } from '../operation.ts';
 
-type Pruned = {
+type PruneInput = {
   readonly older_than: string;
   readonly filter?: string;
   readonly to?: string;
@@ -20,7 +20,7 @@ type Pruned = {
 
 export async function start(
   { db, home, now, settings, artifacts, patiently, progress, catchUp, version }: ChangeContext,
-  { older_than, filter, to: place, limit = null, dry_run }: Pruned,
+  { older_than, filter, to: place, limit = null, dry_run }: PruneInput,
 ) {
   const before = momentOf(older_than, now());
   await catchUp();

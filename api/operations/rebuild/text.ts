@@ -1,10 +1,10 @@
 /** A rebuild as text for people. */
 
 import { countText } from '../../../errors.ts';
-import type { Outcome } from '../operation.ts';
+import type { OutputOf } from '../operation.ts';
 import type { rebuild } from './run.ts';
 
-export const rebuilt = ({ events, archived, left_out, not_judged, seconds }: Outcome<typeof rebuild>) =>
+export const rebuilt = ({ events, archived, left_out, not_judged, seconds }: OutputOf<typeof rebuild>) =>
   [
     `${countText(events, 'event')} applied in ${seconds} s${archived > 0 ? `, ${archived} of them from archives` : ''}; the tables were swapped.`,
     ...(left_out > 0

@@ -1,8 +1,8 @@
 /** Receivers as text for people. */
-import type { Outcome, Printer } from '../operation.ts';
+import type { OutputOf, Printer } from '../operation.ts';
 import type * as run from './run.ts';
 
-export const listed = ({ items }: Outcome<typeof run.list>, { table }: Printer): string =>
+export const listed = ({ items }: OutputOf<typeof run.list>, { table }: Printer): string =>
   items.length === 0
     ? 'No receivers; add one to notify in troupe.yaml.'
     : table(
@@ -13,4 +13,4 @@ export const listed = ({ items }: Outcome<typeof run.list>, { table }: Printer):
         ]),
       );
 
-export const tested = ({ name }: Outcome<typeof run.test>): string => `Sent: a test message to ${name}`;
+export const tested = ({ name }: OutputOf<typeof run.test>): string => `Sent: a test message to ${name}`;

@@ -1,8 +1,8 @@
 /** Whether log and tables agree, as text for people. */
-import type { Outcome, Printer } from '../operation.ts';
+import type { OutputOf, Printer } from '../operation.ts';
 import type { reconcile } from './run.ts';
 
-export function reconciled(found: Outcome<typeof reconcile>, { table }: Printer): string {
+export function reconciled(found: OutputOf<typeof reconcile>, { table }: Printer): string {
   const { ok, endpoints, topics, log, tables, dead_letters, split_identities, feedback_without_step, orphans } = found;
   return [
     ok ? 'Everything adds up.' : 'Something does not add up:',

@@ -1,5 +1,5 @@
 /** Releases as text for people. */
-import type { Outcome, Printer } from '../operation.ts';
+import type { OutputOf, Printer } from '../operation.ts';
 import type * as run from './run.ts';
 
 const mapText = (map: Readonly<Record<string, string>>): string =>
@@ -7,12 +7,12 @@ const mapText = (map: Readonly<Record<string, string>>): string =>
     .map(([name, id]) => `${name} → ${id}`)
     .join(', ');
 
-export const released = ({ policies }: Outcome<typeof run.release>): string => `Released: ${mapText(policies)}`;
+export const released = ({ policies }: OutputOf<typeof run.release>): string => `Released: ${mapText(policies)}`;
 
-export const rolledBack = ({ back_to, policies, teams }: Outcome<typeof run.rollback>): string =>
+export const rolledBack = ({ back_to, policies, teams }: OutputOf<typeof run.rollback>): string =>
   `Back to release ${back_to}: ${mapText({ ...policies, ...teams })}`;
 
-export const listed = ({ items }: Outcome<typeof run.list>, { table }: Printer): string =>
+export const listed = ({ items }: OutputOf<typeof run.list>, { table }: Printer): string =>
   items.length === 0
     ? 'No releases yet.'
     : table(

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { rm, rmdir } from 'node:fs/promises';
 import { TroupeError } from '../../../errors.ts';
 import type { Home } from '../../../store/server/home.ts';
-import type { Outcome, ReadContext } from '../operation.ts';
+import type { OutputOf, ReadContext } from '../operation.ts';
 
 export async function reset({ home }: ReadContext, { dry_run }: { readonly dry_run: boolean }) {
   const there = existsSync(home.root);
@@ -12,7 +12,7 @@ export async function reset({ home }: ReadContext, { dry_run }: { readonly dry_r
   return { home: home.root, there, removed };
 }
 
-type Output = Outcome<typeof reset>;
+type Output = OutputOf<typeof reset>;
 
 export const question = ({ home, there }: Output): string | null =>
   there ? `This removes everything Troupe stores in ${home}.` : null;

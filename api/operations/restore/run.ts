@@ -5,7 +5,7 @@ import { readManifest, restoreBackup, schemaOf } from '../../../store/server/bac
 import { openHome } from '../../../store/server/home.ts';
 import { backupSource } from '../backup-places.ts';
 import { bytesText } from '../bytes.ts';
-import type { Outcome, ReadContext } from '../operation.ts';
+import type { OutputOf, ReadContext } from '../operation.ts';
 
 export async function restore(
   { server: serverOf, home: { root }, progress }: ReadContext,
@@ -31,7 +31,7 @@ export async function restore(
       progress(bytes, 0, `${bytesText(bytes)} of rows and files so far, as they are unpacked`);
     const report = await restoreBackup(db, source, { home, project, onProgress });
     const warnings = [
-      `What was erased after ${report.made_at} is in it again, so erase it here too. Where the original can still be asked, this lists it, with e/ before the id of an episode: troupe sql "select distinct key from traj.events where type = 'troupe.record.amended.v1' and data ->> 'op' = 'erase' and recorded_at > '${report.made_at}'"`,
+      `What was erased after ${report.made_at} is back, so erase it here too. If the original project still answers, this lists it, with e/ before the id of an episode: troupe sql "select distinct key from traj.events where type = 'troupe.record.amended.v1' and data ->> 'op' = 'erase' and recorded_at > '${report.made_at}'"`,
     ];
     return { ...report, home: home.root, warnings };
   } finally {
@@ -39,5 +39,5 @@ export async function restore(
   }
 }
 
-export const text = ({ project, home, rows, files, made_at }: Outcome<typeof restore>): string =>
+export const text = ({ project, home, rows, files, made_at }: OutputOf<typeof restore>): string =>
   `Project ${project} in ${home}: ${countText(rows, 'row')} and ${countText(files, 'file')}, as of ${made_at}`;

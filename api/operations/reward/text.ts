@@ -1,10 +1,10 @@
 /** What was rewarded, for people. */
 
 import { countText } from '../../../errors.ts';
-import type { Outcome } from '../operation.ts';
+import type { OutputOf } from '../operation.ts';
 import type { reward } from './run.ts';
 
-export const rewarded = ({ rewarded, episodes, failed }: Outcome<typeof reward>): string =>
+export const rewarded = ({ rewarded, episodes, failed }: OutputOf<typeof reward>): string =>
   [
     `Rewarded: ${rewarded} of ${countText(episodes, 'episode')} without a reward.`,
     ...Object.entries(failed).map(([reason, count]) => `${count}: ${reason}`),

@@ -32,9 +32,9 @@ import { settingsText, sweepSvg } from './sweep-plot.ts';
 
 const POLL_MS = 300;
 
-type Asked = RolloutRequest & { readonly id?: string; readonly detach: boolean };
+type RolloutInput = RolloutRequest & { readonly id?: string; readonly detach: boolean };
 
-export async function start(context: ChangeContext, { id, detach, ...asked }: Asked) {
+export async function start(context: ChangeContext, { id, detach, ...asked }: RolloutInput) {
   requireRunner(context, asked);
   const rollout_id = id === undefined ? madeUpId(context.now()) : checkedRolloutId(id);
   return played(context, rollout_id, asked, detach);
@@ -94,7 +94,7 @@ export async function sweep(
     plot,
     detach,
     ...asked
-  }: Asked & { readonly vary: Readonly<Record<string, readonly Setting[]>>; readonly plot?: string },
+  }: RolloutInput & { readonly vary: Readonly<Record<string, readonly Setting[]>>; readonly plot?: string },
 ) {
   const { db } = context;
   requireRunner(context, asked);

@@ -3,18 +3,18 @@ import { countText } from '../../../errors.ts';
 import { asText } from '../../../ingest/events/json.ts';
 import type { RolloutResult } from '../../../trainer/loop/play/handler.ts';
 import type { SweepPoint } from '../../../trainer/loop/play/sweep.ts';
-import type { Outcome, Printer } from '../operation.ts';
+import type { OutputOf, Printer } from '../operation.ts';
 import { errorLine } from './error-line.ts';
 import type * as run from './run.ts';
 import { settingsText, sweepText } from './sweep-plot.ts';
 
-export const started = (ended: Outcome<typeof run.start>, printer: Printer): string =>
+export const started = (ended: OutputOf<typeof run.start>, printer: Printer): string =>
   'groups' in ended
     ? summary(ended, printer)
     : `Rollout ${ended.rollout_id} is in the queue; troupe rollout show ${ended.rollout_id} follows it.`;
 
 export const shown = (
-  { rollout_id, state, outcome, attempts, result, error }: Outcome<typeof run.show>,
+  { rollout_id, state, outcome, attempts, result, error }: OutputOf<typeof run.show>,
   printer: Printer,
 ): string =>
   outcome === 'done'
@@ -27,7 +27,7 @@ export const shown = (
         ...(error === null ? [] : [errorLine(asText((error as { readonly message?: unknown }).message))]),
       ].join('\n');
 
-export const swept = ({ sweep, rollouts, points }: Outcome<typeof run.sweep>, printer: Printer): string =>
+export const swept = ({ sweep, rollouts, points }: OutputOf<typeof run.sweep>, printer: Printer): string =>
   points === null
     ? `Sweep ${sweep} is in the queue as the rollouts ${rollouts.join(', ')}.`
     : sweepSummary(points, printer);
@@ -95,7 +95,7 @@ export function summary(result: RolloutResult, { table }: Pick<Printer, 'table'>
   return lines.join('\n');
 }
 
-export const leased = ({ attempts }: Outcome<typeof run.lease>, { table }: Printer): string =>
+export const leased = ({ attempts }: OutputOf<typeof run.lease>, { table }: Printer): string =>
   attempts.length === 0
     ? 'No attempt waits.'
     : table(
@@ -103,10 +103,10 @@ export const leased = ({ attempts }: Outcome<typeof run.lease>, { table }: Print
         attempts.map(({ attempt_id, token, lease_s }) => [attempt_id, token, lease_s]),
       );
 
-export const held = ({ lease_s, seconds_left }: Outcome<typeof run.heartbeat>): string =>
+export const held = ({ lease_s, seconds_left }: OutputOf<typeof run.heartbeat>): string =>
   `It is held for ${lease_s} s; its deadline is in ${seconds_left} s.`;
 
-export const finished = ({ attempts }: Outcome<typeof run.finish>, { table }: Printer): string =>
+export const finished = ({ attempts }: OutputOf<typeof run.finish>, { table }: Printer): string =>
   table(
     ['attempt', 'report', 'outcome', 'why'],
     attempts.map(({ attempt_id, state, outcome, why }) => [attempt_id, state, outcome, why]),

@@ -3,13 +3,13 @@ import { TroupeError } from '../../../errors.ts';
 import { openModelForIds } from '../../../trainer/model/model-directory.ts';
 import { Policy } from '../../../trainer/sample/policy.ts';
 import { checkpointAt } from '../checkpoint-places.ts';
-import type { Outcome, ReadContext } from '../operation.ts';
+import type { OutputOf, ReadContext } from '../operation.ts';
 
 /** A model, and its policy, which is closed at the end. */
 export async function withPolicy<T>(
   { home, settings }: Pick<ReadContext, 'home' | 'settings'>,
   { model: at, threads = settings.threads ?? 1 }: { readonly model: string; readonly threads?: number },
-  work: (model: Outcome<typeof openModelForIds>, policy: Policy) => Promise<T>,
+  work: (model: OutputOf<typeof openModelForIds>, policy: Policy) => Promise<T>,
 ): Promise<T> {
   const model = await openModelForIds(checkpointAt(home, at));
   const policy = await Policy.load(model.config, model.weights, { threads });

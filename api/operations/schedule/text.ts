@@ -1,14 +1,14 @@
 /** Schedules as text for people. */
 
 import { fireId } from '../../../store/queue/schedules/due.ts';
-import type { Outcome, Printer } from '../operation.ts';
+import type { OutputOf, Printer } from '../operation.ts';
 import type * as run from './run.ts';
 import { describe, timesText } from './words.ts';
 
 /** Characters of the spec of a job that a dry run prints: a plan may hold thousands of tasks. */
 const SPEC_SHOWN = 600;
 
-export const added = ({ name, definition, next, added, notes }: Outcome<typeof run.add>): string =>
+export const added = ({ name, definition, next, added, notes }: OutputOf<typeof run.add>): string =>
   [
     ...(added ? [`Added: ${name}`] : []),
     describe(definition),
@@ -17,7 +17,7 @@ export const added = ({ name, definition, next, added, notes }: Outcome<typeof r
     ...notes,
   ].join('\n');
 
-export const listed = ({ items }: Outcome<typeof run.list>, { table }: Printer): string =>
+export const listed = ({ items }: OutputOf<typeof run.list>, { table }: Printer): string =>
   items.length === 0
     ? 'No schedules yet.'
     : table(
@@ -25,7 +25,7 @@ export const listed = ({ items }: Outcome<typeof run.list>, { table }: Printer):
         items.map((one) => [one.name, one.when, one.job, one.next, one.paused?.reason]),
       );
 
-export function shown(schedule: Outcome<typeof run.show>, { table }: Printer): string {
+export function shown(schedule: OutputOf<typeof run.show>, { table }: Printer): string {
   const { definition, paused, next, checked, backfill, runs, skipped } = schedule;
   const parts = [
     describe(definition),
@@ -60,15 +60,15 @@ export function shown(schedule: Outcome<typeof run.show>, { table }: Printer): s
   return parts.join('\n');
 }
 
-export const paused = ({ name }: Outcome<typeof run.pause>): string =>
+export const paused = ({ name }: OutputOf<typeof run.pause>): string =>
   `Paused: ${name}. Resume it with: troupe schedule resume ${name}`;
 
-export const resumed = ({ name, definition, next }: Outcome<typeof run.resume>): string =>
+export const resumed = ({ name, definition, next }: OutputOf<typeof run.resume>): string =>
   `Resumed: ${name}\n${timesText(definition, next)}`;
 
-export const requested = ({ job_id }: Outcome<typeof run.run>): string => `Requested: ${job_id}`;
+export const requested = ({ job_id }: OutputOf<typeof run.run>): string => `Requested: ${job_id}`;
 
-export function dryRun(schedule: Outcome<typeof run.dryRun>): string {
+export function dryRun(schedule: OutputOf<typeof run.dryRun>): string {
   const { name, definition, paused, next, running, new_episodes, condition, decisions } = schedule;
   const parts = decisions.map((one) =>
     one.action === 'fire'
@@ -96,7 +96,7 @@ export function dryRun(schedule: Outcome<typeof run.dryRun>): string {
   return [...parts, `Each requests a job of kind ${definition.job.kind}: ${part}`].join('\n');
 }
 
-export function backfilled({ started, ticks }: Outcome<typeof run.backfill>, { table }: Printer): string {
+export function backfilled({ started, ticks }: OutputOf<typeof run.backfill>, { table }: Printer): string {
   if (started)
     return ticks.length === 0
       ? 'Nothing to do: every tick of this time has a job.'
@@ -108,7 +108,7 @@ export function backfilled({ started, ticks }: Outcome<typeof run.backfill>, { t
   ].join('\n');
 }
 
-export const ended = ({ name, ended }: Outcome<typeof run.endBackfill>): string =>
+export const ended = ({ name, ended }: OutputOf<typeof run.endBackfill>): string =>
   `Ended: the backfill of ${name}. Ticks left: ${ended}`;
 
-export const removed = ({ name }: Outcome<typeof run.remove>): string => `Removed: ${name}`;
+export const removed = ({ name }: OutputOf<typeof run.remove>): string => `Removed: ${name}`;

@@ -1,10 +1,10 @@
 /** Answers to queries as text for people. */
 import { countText } from '../../../errors.ts';
 import { bytesText } from '../bytes.ts';
-import type { Outcome, Printer } from '../operation.ts';
+import type { OutputOf, Printer } from '../operation.ts';
 import type { sql } from './run.ts';
 
-export function answered({ columns, rows, truncated, written }: Outcome<typeof sql>, { say, table }: Printer): string {
+export function answered({ columns, rows, truncated, written }: OutputOf<typeof sql>, { say, table }: Printer): string {
   const { file, rows: count, bytes } = { file: null, bytes: 0, rows: rows.length, ...written };
   if (truncated)
     say(

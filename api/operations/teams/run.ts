@@ -4,7 +4,7 @@ import { teamsLike } from '../../../store/evaluate/consistency/stored-pool.ts';
 import { requireReleasedTeam } from '../../../store/loop/team/version.ts';
 import { canaryTeam } from '../../../trainer/loop/comparison/canary-traffic.ts';
 import type { PageRequest } from '../lists.ts';
-import type { Outcome, ReadContext } from '../operation.ts';
+import type { OutputOf, ReadContext } from '../operation.ts';
 import { readList } from '../read-list.ts';
 
 const LIST = query
@@ -35,7 +35,7 @@ const ORDER = { columns: { team_id: 'text', episodes: 'bigint', name: 'text' }, 
 
 export async function list({ db, catchUp }: ReadContext, page: PageRequest) {
   await catchUp();
-  return readList<Outcome<typeof LIST.executeTakeFirstOrThrow>>(db, LIST, ORDER, page);
+  return readList<OutputOf<typeof LIST.executeTakeFirstOrThrow>>(db, LIST, ORDER, page);
 }
 
 export async function like({ db, catchUp }: ReadContext, { team }: { readonly team: string }) {
@@ -43,9 +43,10 @@ export async function like({ db, catchUp }: ReadContext, { team }: { readonly te
   return { team_id: team, teams: await teamsLike(db, team) };
 }
 
-type Asked = { readonly team: string; readonly episode?: string; readonly group?: string };
-
-export async function show({ db, catchUp }: ReadContext, { team: name, episode, group }: Asked) {
+export async function show(
+  { db, catchUp }: ReadContext,
+  { team: name, episode, group }: { readonly team: string; readonly episode?: string; readonly group?: string },
+) {
   await catchUp();
   const compared = episode === undefined ? null : await canaryTeam(db, { name, episode, group: group ?? null });
   return compared ?? db.transaction((tx) => requireReleasedTeam(tx, name));

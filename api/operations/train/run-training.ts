@@ -11,7 +11,7 @@ import { latestCheckpoint } from '../../../trainer/model/checkpoints/checkpoint.
 import { bestOf, closeRun, type OpenRun, openRun, saveRun } from '../../../trainer/model/checkpoints/run-folder.ts';
 import { publishFile } from '../../../trainer/model/files/atomic.ts';
 import { recordCheckpoint } from '../checkpoints/record.ts';
-import type { ChangeContext, Outcome } from '../operation.ts';
+import type { ChangeContext, OutputOf } from '../operation.ts';
 import type { TrainingInput } from './input.ts';
 import { runOutput } from './output.ts';
 import { type ModelSetup, threadsOf } from './setup.ts';
@@ -98,7 +98,7 @@ function watchOf(
     put,
   }: Pick<ModelSetup, 'data'> & {
     readonly reference: RunState['reference'];
-    readonly put: Outcome<typeof runOutput>['put'];
+    readonly put: OutputOf<typeof runOutput>['put'];
   },
 ) {
   const meter = speedometer();

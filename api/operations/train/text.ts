@@ -1,8 +1,8 @@
 /** What a training came to, for people. */
-import type { Outcome } from '../operation.ts';
+import type { OutputOf } from '../operation.ts';
 import type { runTraining } from './run-training.ts';
 
-export const trained = (output: Outcome<typeof runTraining>): string =>
+export const trained = (output: OutputOf<typeof runTraining>): string =>
   [
     `Checkpoint ${output.checkpoint_id} saved in ${output.directory}`,
     ...lossLines(output),

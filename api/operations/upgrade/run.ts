@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { countText, TroupeError } from '../../../errors.ts';
 import { upgradeHome } from '../../../store/server/backup/upgrade.ts';
 import { openHome } from '../../../store/server/home.ts';
-import type { Outcome, ReadContext } from '../operation.ts';
+import type { OutputOf, ReadContext } from '../operation.ts';
 
 export async function upgrade(
   { home: { root }, server, version, now }: ReadContext,
@@ -17,7 +17,7 @@ export async function upgrade(
   return { home: root, ...(await upgradeHome(openHome(root), { from: resolve(from), version, now: now() })) };
 }
 
-export const text = ({ home, from, to, projects, kept }: Outcome<typeof upgrade>): string =>
+export const text = ({ home, from, to, projects, kept }: OutputOf<typeof upgrade>): string =>
   kept === null
     ? `The database of ${home} has PostgreSQL ${to} already.`
     : `PostgreSQL ${from} to ${to}: ${projects.map(({ project, rows }) => `${project} (${countText(rows, 'row')})`).join(', ') || 'no projects'}. The old database is ${kept}; remove it once you are sure.`;
