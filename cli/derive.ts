@@ -141,7 +141,7 @@ function isToPrint(operation: Operation, input: Readonly<Record<string, unknown>
 
 /** Its lines of JSON as one list. */
 async function printLines(operation: Operation, context: ChangeContext, given: object): Promise<number> {
-  const { result } = await performForBytes(operation, context, { allowed: operation, given });
+  const { output, result } = await performForBytes(operation, context, { allowed: operation, given });
   const write = async (text: string) => {
     if (!process.stdout.write(text, 'latin1')) await once(process.stdout, 'drain');
   };
@@ -154,7 +154,7 @@ async function printLines(operation: Operation, context: ChangeContext, given: o
     bytes += part.length;
   }
   await write(bytes === 0 ? '[]\n' : '\n]\n');
-  return EXIT.done;
+  return operation.exit?.(output) ?? EXIT.done;
 }
 
 /** Long work shows a bar, and ends with the first Ctrl-C, once a step of it that cannot be stopped is done. */

@@ -15,6 +15,8 @@ const KIND = 'operation';
 const Spec = Type.Object({ operation: Type.String(), input: Type.Unknown(), by: Type.String() });
 /** Between two reports of progress. */
 const REPORT_MS = 2000;
+/** Characters of a result that a job keeps: it becomes an event, and is read with the job. */
+const MOST_RESULT = 8 * 1024 * 1024;
 
 /**
  * Requests an operation as a job; a request with a key that was used before is answered with the job of the first.
@@ -54,6 +56,12 @@ export const operationHandler = (context: ChangeContext): Readonly<Record<string
       void report(step++, { done, total }).catch(() => {});
     };
     const signal = AbortSignal.any([fenced, context.signal]);
-    return perform(operation, { ...context, by, signal, progress }, input);
+    const result = await perform(operation, { ...context, by, signal, progress }, input);
+    const size = JSON.stringify(result)?.length ?? 0;
+    if (size <= MOST_RESULT) return result;
+    throw new TroupeError(
+      'too_large',
+      `The result of ${name} has ${size} characters, and a job keeps at most ${MOST_RESULT}; ask for less at a time.`,
+    );
   },
 });

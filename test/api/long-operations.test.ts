@@ -78,3 +78,14 @@ it('a job says its state, and the client waits for its result', async () => {
   }
   expect((await at.app.inject(String(headers.location))).json()).toMatchObject({ state: 'finished', outcome: 'done' });
 });
+
+it('a result that is larger than a job keeps fails the job with its reason', async () => {
+  const { signal } = new AbortController();
+  const reader = async () => at.db;
+  const context = operationContext({ ...at.parts, reader, now: () => new Date(), signal });
+  const handler = operationHandler(context).operation!;
+  const of = (sql: string) =>
+    handler({ spec: { operation: 'sql', input: { sql }, by: 'test' } } as never, async () => {}, signal);
+  expect(await of("select 'short' as a")).toMatchObject({ rows: [['short']] });
+  await expect(of("select repeat('x', 9000000) as a")).rejects.toMatchObject({ code: 'too_large' });
+});

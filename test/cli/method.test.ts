@@ -146,6 +146,11 @@ describe('troupe method run-lines', () => {
     expect(ended.code).toBe(0);
   });
 
+  it('ends with 3 where a line is refused, with --json too', async () => {
+    for (const more of [[], ['--json']])
+      expect(await at.run(['method', 'run-lines', ...more], `${good}\n7\n`)).toMatchObject({ code: 3 });
+  });
+
   it('reads a file', async () => {
     writeFileSync(join(at.folder, 'asked.ndjson'), `${good}\n${good}\n`);
     const ended = await at.run(['method', 'run-lines', 'asked.ndjson']);
