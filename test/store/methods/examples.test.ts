@@ -1,7 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { loadMethod, METHOD_NAMES } from '../../../store/evaluate/methods/catalogue.ts';
 import { findMethod, METHODS } from '../../../store/evaluate/methods/find.ts';
 import { methodParams, runMethod } from '../../../store/evaluate/methods/run.ts';
 import { expectClose } from './close.ts';
@@ -25,18 +22,6 @@ describe('the catalogue', () => {
       expect(summary).toMatch(/\.$/);
       expect(version).toBeGreaterThanOrEqual(1);
     }
-  });
-
-  test('names the methods of each file, and every file that has one', async () => {
-    const folder = join(import.meta.dirname, '../../../store/evaluate/methods');
-    const found = readdirSync(folder).flatMap((file) =>
-      [...readFileSync(join(folder, file), 'utf8').matchAll(/ = method\(\{\n {2}name: '(\w+)'/g)].map(
-        ([, name]) => name,
-      ),
-    );
-    expect([...METHOD_NAMES].sort()).toEqual(found.sort());
-    for (const name of METHOD_NAMES) expect((await loadMethod(name)).name).toBe(name);
-    await expect(loadMethod('grpo_advantge')).rejects.toThrow('Did you mean grpo_advantage?');
   });
 
   test('has defaults that pass the limits of their own method', () => {

@@ -1,7 +1,9 @@
-import { readFileSync } from 'node:fs';
+/** What the source of the methods says, which mutated source does not. */
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { methodFile } from '../../../docs/pages.ts';
+import { loadMethod, METHOD_NAMES } from '../../../store/evaluate/methods/catalogue.ts';
 import { METHODS } from '../../../store/evaluate/methods/find.ts';
 
 const COMMENT = String.raw`\/\*\*((?:(?!\*\/)[\s\S])*)\*\/`;
@@ -26,5 +28,19 @@ describe('the header of every method', () => {
 
   test('and how far it was checked is in the source that the list shows', () => {
     for (const { source } of METHODS) expect(source).toMatch(/ours|this project|verified|secondary|derived/);
+  });
+});
+
+describe('the catalogue', () => {
+  test('names the methods of each file, and every file that has one', async () => {
+    const folder = join(import.meta.dirname, '../../../store/evaluate/methods');
+    const found = readdirSync(folder).flatMap((file) =>
+      [...readFileSync(join(folder, file), 'utf8').matchAll(/ = method\(\{\n {2}name: '(\w+)'/g)].map(
+        ([, name]) => name,
+      ),
+    );
+    expect([...METHOD_NAMES].sort()).toEqual(found.sort());
+    for (const name of METHOD_NAMES) expect((await loadMethod(name)).name).toBe(name);
+    await expect(loadMethod('grpo_advantge')).rejects.toThrow('Did you mean grpo_advantage?');
   });
 });
