@@ -28,7 +28,12 @@ const TESTS = {
     'test/golden/dialects.test.ts',
   ],
   'store/datasets/layouts': ['test/store/datasets/layouts/*.test.ts', 'test/golden/layouts.test.ts'],
-  'store/evaluate/methods': ['test/store/methods/**/*.test.ts'],
+  'store/evaluate/methods': [
+    'test/store/methods/**/*.test.ts',
+    'test/store/judging/**/*.test.ts',
+    'test/store/attribution/**/*.test.ts',
+    'test/store/consistency/**/*.test.ts',
+  ],
   'trainer/loop/plan': ['test/trainer/plans/**/*.test.ts'],
 };
 /** They read the text of the source, which is another one once it is mutated. */
